@@ -1,0 +1,7 @@
+"""Keras networks whose hidden layers are sampled and whose last one is solved."""
+
+from keras_swim._version import __version__
+from keras_swim.fit.swim_fit import swim_fit
+from keras_swim.layers.sampled_dense import SampledDense
+
+__all__ = ["SampledDense", "__version__", "swim_fit"]

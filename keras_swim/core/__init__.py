@@ -1,0 +1,1 @@
+"""The mathematics: NumPy and SciPy only, no Keras."""

@@ -1,0 +1,1 @@
+"""Whatever people pass as data -> checked batches and rows."""

@@ -1,0 +1,1 @@
+"""Fitting whole Keras models in closed form."""

@@ -1,0 +1,81 @@
+"""Metrics of the whole model after a fit."""
+
+import numpy as np
+
+from keras_swim.data.pool import pool_indices
+from keras_swim.fit.dataset import feed, output_weights, prepare_targets
+from keras_swim.fit.metrics import compiled_metrics, output_metrics
+from keras_swim.fit.options import FOLD_STREAM
+from keras_swim.fit.segment import Segment
+
+# Rows that training metrics are computed on when no rows were held out.
+_METRIC_ROWS = 2048
+
+
+def training_metrics(model, plan, data, folds, options):
+    """Logs of some training rows: those held out for choosing, if any."""
+    if folds:
+        index = np.sort(np.concatenate(folds))
+    else:
+        index = pool_indices(data.count, _METRIC_ROWS, options.generator(FOLD_STREAM))
+    outputs = _outputs(plan, data.rows.take(index), options)
+    return _metrics(
+        model,
+        plan,
+        outputs,
+        [y[index] for y in data.y],
+        [y[index] for y in data.raw_y],
+        [None if weight is None else weight[index] for weight in data.weights],
+    )
+
+
+def validation_metrics(model, plan, reader, options):
+    """Logs of validation data, which goes through the whole model."""
+    segment = Segment(plan.graph.steps, plan.graph.inputs, plan.graph.outputs)
+    rows = options.prefix_rows if plan.prefix else options.block_rows
+    parts = []
+    seen = 0
+    for batch in reader.batches(rows):
+        outputs = segment.arrays(feed(plan.graph, plan.graph.inputs, batch.x))
+        y = prepare_targets(plan.readouts, batch, seen)
+        weights = output_weights(batch, plan.readouts)
+        parts.append((outputs, y, batch.y, weights))
+        seen += batch.rows
+    joined = [
+        [
+            None if column[0] is None else np.concatenate(column)
+            for column in zip(*part, strict=True)
+        ]
+        for part in zip(*parts, strict=True)
+    ]
+    return _metrics(model, plan, *joined)
+
+
+def _outputs(plan, arrays, options):
+    rest = [step for step in plan.graph.steps if step not in plan.prefix]
+    segment = Segment(rest, plan.cut, plan.graph.outputs)
+    parts = []
+    for start in range(0, len(arrays[0]), options.block_rows):
+        block = [array[start : start + options.block_rows] for array in arrays]
+        parts.append(segment.arrays(feed(plan.graph, plan.cut, block)))
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _metrics(model, plan, outputs, y, raw_y, weights):
+    if model.compiled:
+        return compiled_metrics(model, outputs, raw_y, weights)
+    logs = {}
+    losses = []
+    for i, readout in enumerate(plan.readouts):
+        targets = readout.targets(y[i])
+        weight = weights[i]
+        if weight is not None:
+            weight = np.repeat(weight, len(targets) // len(weight))
+        found = output_metrics(
+            readout, outputs[i].reshape(len(targets), -1), targets, weight
+        )
+        losses.append(found["loss"])
+        prefix = f"{readout.name}_" if len(plan.readouts) > 1 else ""
+        logs.update({f"{prefix}{name}": value for name, value in found.items()})
+    logs["loss"] = float(np.sum(losses))
+    return logs

@@ -1,0 +1,109 @@
+"""Sampling the hidden layers, one after the other, on a pool of rows.
+
+Pairs need the features of a bounded number of rows only. These go through the
+model up to the first layer that is to be fitted; it is fitted, they go through
+it, and so on.
+"""
+
+import numpy as np
+
+from keras_swim.core.targets import side_by_side
+from keras_swim.data.pool import pool_indices, pool_size
+from keras_swim.fit.dataset import feed
+from keras_swim.fit.options import POOL_STREAM
+from keras_swim.fit.segment import Segment
+from keras_swim.fit.statistics import set_statistics
+
+
+def sample_hidden(plan, data, options, progress):
+    """Samples every hidden layer of the plan and fills in statistics."""
+    to_do = [
+        step for step in plan.trunk if step in plan.sampled or step in plan.statistics
+    ]
+    with progress.stage("sampling", "sampling layers from pairs", len(to_do), "layer"):
+        if not to_do:
+            return
+        units = [step.operation.units for step in plan.sampled]
+        index = pool_indices(
+            data.count,
+            pool_size(max(units, default=0)),
+            options.generator(POOL_STREAM),
+        )
+        weight = data.pool_weight(index)
+        values = dict(zip(plan.cut, data.rows.take(index), strict=True))
+        pending = []
+        depth = 0
+        for number, step in enumerate(plan.trunk):
+            if step in to_do:
+                _advance_pool(plan, pending, plan.trunk[number:], values, options)
+                pending = []
+                (key,) = step.inputs
+                if step in plan.statistics:
+                    set_statistics(step.operation, values[key], weight)
+                else:
+                    _sample_layer(
+                        plan, data, step, values[key], weight, index, depth, options
+                    )
+                    depth += 1
+                progress.advance(1)
+            pending.append(step)
+
+
+def early_statistics(plan, reader, options):
+    """Statistics of Normalization layers that a backbone comes after."""
+    if not reader.in_memory:
+        names = [step.path for step in plan.early]
+        raise ValueError(
+            f"The layer(s) {names} need statistics before the frozen layers "
+            "behind them can run, and the data is a stream. Call "
+            "`layer.adapt(data)` on them first."
+        )
+    index = pool_indices(
+        reader.source.rows, pool_size(0), options.generator(POOL_STREAM)
+    )
+    arrays = [array[index] for array in reader.source.data.x]
+    for step in plan.early:
+        segment = Segment(plan.graph.steps, plan.graph.inputs, step.inputs)
+        (values,) = segment.arrays(feed(plan.graph, plan.graph.inputs, arrays))
+        set_statistics(step.operation, values)
+
+
+def _advance_pool(plan, pending, later, values, options):
+    """Brings the pool's values up to date; forgets what is not needed."""
+    wanted = {key for step in later for key in step.inputs}
+    wanted.update(readout.features for readout in plan.readouts)
+    made = [key for step in pending for key in step.outputs if key in wanted]
+    if made:
+        sources = list(values)
+        segment = Segment(pending, sources, made)
+        count = len(values[sources[0]])
+        parts = []
+        for start in range(0, count, options.block_rows):
+            part = slice(start, start + options.block_rows)
+            block = [values[key][part] for key in sources]
+            parts.append(segment.arrays(feed(plan.graph, sources, block)))
+        values.update(
+            zip(made, map(np.concatenate, zip(*parts, strict=True)), strict=True)
+        )
+    for key in list(values):
+        if key not in wanted:
+            del values[key]
+
+
+def _sample_layer(plan, data, step, values, weight, index, depth, options):
+    layer = step.operation
+    codes = [
+        readout.codes(data.y[plan.readouts.index(readout)][index])
+        for readout in plan.readouts_after(step)
+    ]
+    try:
+        layer.sample(
+            values,
+            side_by_side(codes),
+            weight,
+            rng=layer.generator(depth, options.seed),
+            numbers=index,
+            depth=depth,
+        )
+    except ValueError as error:
+        raise ValueError(f"Cannot sample the layer {step.path!r}: {error}") from error

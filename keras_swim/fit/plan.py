@@ -1,0 +1,388 @@
+"""What `swim_fit` will do to each layer of a model; refuses early.
+
+Every step of the graph has one role: it is sampled, gets statistics, is solved
+(a readout), or just transforms. What comes before the first layer to be fitted
+is the prefix; if it is expensive (a backbone), it runs once per row.
+"""
+
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from keras_swim.fit.graph import Graph, Key, Step, trace
+from keras_swim.fit.readouts import ReadoutLayer
+from keras_swim.layers.sampled_dense import SampledDense
+
+# Trainable, but with a start that is deterministic and sensible.
+_NEUTRAL = ("LayerNormalization", "GroupNormalization", "RMSNormalization", "PReLU")
+
+# Each output column depends on the same input column (and on common factors).
+_COLUMNWISE = (
+    keras.layers.Activation,
+    keras.layers.ReLU,
+    keras.layers.LeakyReLU,
+    keras.layers.Dropout,
+    keras.layers.GaussianDropout,
+    keras.layers.GaussianNoise,
+    keras.layers.BatchNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.Normalization,
+    keras.layers.Rescaling,
+    keras.layers.Identity,
+)
+_MERGES = (
+    keras.layers.Add,
+    keras.layers.Subtract,
+    keras.layers.Multiply,
+    keras.layers.Average,
+    keras.layers.Maximum,
+    keras.layers.Minimum,
+)
+_READOUT_ACTIVATIONS = ("linear", "softmax", "sigmoid")
+
+
+@dataclass
+class Plan:
+    """The steps of a model by what happens to them.
+
+    Attributes:
+        graph: The whole `Graph`.
+        early: Normalization layers before an expensive prefix: they get their
+            statistics first.
+        prefix: Steps that run once per row before anything is fitted.
+        trunk: All later steps, without the readouts.
+        cut: Keys of the tensors between prefix and trunk.
+        sampled: Steps whose layer is sampled, in order.
+        statistics: Steps whose layer gets statistics, in order.
+        readouts: `ReadoutLayer`s in the order of the model's outputs.
+    """
+
+    graph: Graph
+    early: list[Step]
+    prefix: list[Step]
+    trunk: list[Step]
+    cut: list[Key]
+    sampled: list[Step]
+    statistics: list[Step]
+    readouts: list[ReadoutLayer]
+
+    @property
+    def fitted_layers(self):
+        """Every layer whose weights will change."""
+        steps = [*self.early, *self.statistics, *self.sampled]
+        layers = [step.operation for step in steps]
+        layers += [readout.layer for readout in self.readouts]
+        return list(dict.fromkeys(layers))
+
+    def readouts_after(self, step):
+        """The readouts that a step has an influence on."""
+        reached = set(step.outputs)
+        for later in self.graph.steps:
+            if reached.intersection(later.inputs):
+                reached.update(later.outputs)
+        return [readout for readout in self.readouts if readout.features in reached]
+
+    def unit_rows(self, key):
+        """Row numbers behind each column of a tensor.
+
+        Returns:
+            `(columns, p)` row numbers, -1 for none, or `None` where columns
+            cannot be told apart.
+        """
+        step = self.graph.producer(key)
+        if step is None or step in self.prefix:
+            width = self.graph.tensors[key].shape[-1]
+            return np.full((width, 1), -1) if width else None
+        layer = step.operation
+        if step in self.sampled:
+            if layer.pairs is None:
+                return np.full((layer.units, 1), -1)
+            positions = np.prod(self.graph.tensors[key].shape[1:-1] or (1,))
+            return layer.pairs // int(positions)
+        if isinstance(layer, _COLUMNWISE) or (
+            isinstance(layer, keras.layers.Flatten)
+            and len(self.graph.tensors[step.inputs[0]].shape) == 2
+        ):
+            return self.unit_rows(step.inputs[0])
+        if isinstance(layer, (keras.layers.Concatenate, *_MERGES)):
+            parts = [self.unit_rows(source) for source in step.inputs]
+            if any(part is None for part in parts):
+                return None
+            if isinstance(layer, keras.layers.Concatenate):
+                rank = len(self.graph.tensors[key].shape)
+                return _stacked(parts) if layer.axis in (-1, rank - 1) else None
+            widths = {len(part) for part in parts}
+            return np.concatenate(parts, axis=1) if len(widths) == 1 else None
+        return None
+
+
+def make_plan(model, specs):
+    """Returns the `Plan` of a model, or raises saying what is in the way.
+
+    Args:
+        model: Any Keras model; built here if it is not.
+        specs: `keras.KerasTensor`s with the shape and dtype of each input.
+    """
+    if isinstance(model, keras.Sequential) and not model.built:
+        model.build(specs[0].shape)
+    graph = trace(model, specs, opens=_opens)
+    readouts, solved = _find_readouts(model, graph)
+    sampled, statistics = [], []
+    for step in graph.steps:
+        if step in solved:
+            continue
+        role = _role(step)
+        if role == "sample" and not _again(step, sampled):
+            sampled.append(step)
+        if role == "statistics" and not _again(step, statistics):
+            statistics.append(step)
+    early = _early(graph, statistics)
+    fitted = [step for step in statistics + sampled if step not in early]
+    prefix = _untouched(graph, fitted + solved)
+    if not any(_expensive(step) for step in prefix):
+        prefix, early = [], []
+    statistics = [step for step in statistics if step not in early]
+    behind = _behind(graph, solved)
+    trunk = [step for step in graph.steps if step not in prefix and step not in behind]
+    return Plan(
+        graph=graph,
+        early=early,
+        prefix=prefix,
+        trunk=trunk,
+        cut=_cut(graph, prefix, trunk, readouts),
+        sampled=sampled,
+        statistics=statistics,
+        readouts=readouts,
+    )
+
+
+def needs_statistics(layer):
+    """Whether a layer normalises by numbers that it does not have yet."""
+    if not layer.trainable:
+        return False
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return True
+    if isinstance(layer, keras.layers.Normalization) and layer.input_mean is None:
+        # An adapted layer has moved away from its initial zeros and ones.
+        return not layer.built or bool(
+            np.all(keras.ops.convert_to_numpy(layer.adapt_mean) == 0)
+            and np.all(keras.ops.convert_to_numpy(layer.adapt_variance) == 1)
+        )
+    return False
+
+
+def _opens(layer):
+    inner = layer._flatten_layers(include_self=False)
+    return any(
+        (isinstance(part, SampledDense) and part.trainable)
+        or needs_statistics(part)
+        or any(weight.trainable for weight in part.weights)
+        for part in inner
+    )
+
+
+def _role(step):
+    layer = step.operation
+    if not isinstance(layer, keras.layers.Layer) or not layer.trainable:
+        return "transform"
+    if isinstance(layer, SampledDense):
+        return "sample"
+    if needs_statistics(layer):
+        return "statistics"
+    if not layer.trainable_weights or type(layer).__name__ in _NEUTRAL:
+        return "transform"
+    advice = (
+        f"Replace it by SampledDense({layer.units}, ...)"
+        if isinstance(layer, keras.layers.Dense)
+        else "Put SampledDense layers in its place"
+    )
+    outer = step.path.split("/")[0]
+    frozen = (
+        f"model.get_layer({outer!r}).trainable = False"
+        if outer != step.path
+        else f"{layer.name}.trainable = False"
+    )
+    raise ValueError(
+        f"The layer {step.path!r} ({type(layer).__name__}) is trainable, but "
+        f"`swim_fit` can neither sample nor solve it. {advice}, or keep its "
+        f"weights as they are: `{frozen}`."
+    )
+
+
+def _find_readouts(model, graph):
+    names = _output_names(model, graph)
+    readouts, solved = [], []
+    for index, key in enumerate(graph.outputs):
+        activation = "linear"
+        step = graph.producer(key)
+        while step is not None and isinstance(
+            step.operation, (keras.layers.Activation, keras.layers.Softmax)
+        ):
+            activation = _activation_of(step.operation)
+            step = graph.producer(step.inputs[0])
+        layer = None if step is None else step.operation
+        if not isinstance(layer, keras.layers.Dense) or isinstance(layer, SampledDense):
+            made_by = (
+                "the input itself"
+                if step is None
+                else (f"{step.path!r} ({type(layer).__name__})")
+            )
+            raise ValueError(
+                f"The output {names[index]!r} has no readout to solve: it is "
+                f"made by {made_by}. End the model with `keras.layers.Dense` "
+                "(linear, softmax or sigmoid)."
+            )
+        assert step is not None
+        if not layer.trainable:
+            raise ValueError(
+                f"The readout {step.path!r} is frozen. Set "
+                f"`{layer.name}.trainable = True`: `swim_fit` solves it."
+            )
+        if layer.lora_enabled or layer.quantization_mode:
+            raise ValueError(
+                f"The readout {step.path!r} has LoRA enabled or is quantized, "
+                "so its kernel cannot be solved for. Do that after the fit."
+            )
+        if activation == "linear":
+            activation = getattr(layer.activation, "__name__", "unknown")
+        elif getattr(layer.activation, "__name__", "") != "linear":
+            activation = "more than one"
+        if activation not in _READOUT_ACTIVATIONS:
+            raise ValueError(
+                f"The readout {step.path!r} has the activation {activation!r}. "
+                f"Expected one of {', '.join(_READOUT_ACTIVATIONS)}: least "
+                "squares gives scores, not the inverse of an activation."
+            )
+        if step in solved:
+            raise ValueError(
+                f"The readout {step.path!r} makes two outputs. Give each "
+                "output a Dense layer of its own."
+            )
+        solved.append(step)
+        readouts.append(
+            ReadoutLayer(
+                layer,
+                names[index],
+                step.inputs[0],
+                activation,
+                logits=_takes_logits(model, index),
+            )
+        )
+    _refuse_chained(graph, solved)
+    return readouts, solved
+
+
+def _refuse_chained(graph, solved):
+    behind = _behind(graph, solved)
+    for step in behind:
+        if step in solved:
+            continue
+        if isinstance(step.operation, (keras.layers.Activation, keras.layers.Softmax)):
+            continue
+        raise ValueError(
+            f"The layer {step.path!r} comes after a readout. A readout must be "
+            "the last layer of its output, with at most an activation behind."
+        )
+    for step in solved:
+        if any(key in other.outputs for other in behind for key in step.inputs):
+            raise ValueError(
+                f"The readout {step.path!r} depends on another readout. "
+                "Solve them one after the other, as two models."
+            )
+
+
+def _takes_logits(model, index):
+    """ "binary" or "classes" if the compiled loss of an output takes logits."""
+    loss = getattr(model, "loss", None)
+    if isinstance(loss, dict):
+        loss = list(loss.values())
+    if isinstance(loss, (list, tuple)):
+        loss = loss[index] if index < len(loss) else None
+    if not getattr(loss, "from_logits", False):
+        return False
+    name = type(loss).__name__.lower()
+    return "binary" if "binary" in name else "classes"
+
+
+def _output_names(model, graph):
+    names = list(getattr(model, "output_names", None) or [])
+    if len(names) == len(graph.outputs):
+        return names
+    return [f"output_{index}" for index in range(len(graph.outputs))]
+
+
+def _activation_of(layer):
+    if isinstance(layer, keras.layers.Softmax):
+        return "softmax"
+    return getattr(layer.activation, "__name__", "unknown")
+
+
+def _again(step, steps):
+    return any(step.operation is other.operation for other in steps)
+
+
+def _expensive(step):
+    layer = step.operation
+    return (
+        isinstance(layer, keras.layers.Layer)
+        and bool(layer.weights)
+        and not isinstance(layer, keras.layers.Normalization)
+    )
+
+
+def _untouched(graph, fitted):
+    """Steps that depend on nothing that is fitted."""
+    touched, steps = set(), []
+    for step in graph.steps:
+        if step in fitted or touched.intersection(step.inputs):
+            touched.update(step.outputs)
+        else:
+            steps.append(step)
+    return steps
+
+
+def _behind(graph, solved):
+    """The given steps and everything that depends on them."""
+    touched, steps = set(), []
+    for step in graph.steps:
+        if step in solved or touched.intersection(step.inputs):
+            touched.update(step.outputs)
+            steps.append(step)
+    return steps
+
+
+def _early(graph, statistics):
+    """Normalization layers on (nearly) raw inputs, with a backbone behind."""
+    early = []
+    for step in statistics:
+        if not isinstance(step.operation, keras.layers.Normalization):
+            continue
+        others = [other for other in statistics if other is not step]
+        after = _behind(graph, [step])[1:]
+        if step in _untouched(graph, others) and any(
+            (_expensive(later) and not later.operation.trainable)
+            or isinstance(later.operation, keras.Model)
+            for later in after
+        ):
+            early.append(step)
+    return early
+
+
+def _cut(graph, prefix, trunk, readouts):
+    available = set(graph.inputs)
+    for step in prefix:
+        available.update(step.outputs)
+    wanted = [key for step in trunk for key in step.inputs]
+    wanted += [readout.features for readout in readouts]
+    return list(dict.fromkeys(key for key in wanted if key in available))
+
+
+def _stacked(parts):
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate(
+        [
+            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1)
+            for part in parts
+        ]
+    )

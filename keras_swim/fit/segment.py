@@ -1,0 +1,100 @@
+"""Running part of a graph, compiled, on whichever backend."""
+
+import keras
+import numpy as np
+
+
+class Segment(keras.layers.Layer):
+    """Steps as one layer, from the values of some keys to those of others.
+
+    It shares the layers of the model, and adds nothing to their history: the
+    operations run on plain tensors.
+
+    Args:
+        steps: `Step`s in order.
+        inputs: Keys whose values are given.
+        outputs: Keys whose values are wanted.
+    """
+
+    def __init__(self, steps, inputs, outputs):
+        super().__init__(autocast=False)
+        self._steps = _needed(steps, outputs)
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        # Tracked, so that a compiled function sees their variables.
+        self._members = [
+            step.operation
+            for step in self._steps
+            if isinstance(step.operation, keras.layers.Layer)
+        ]
+        self.built = True
+        self._run = _compiled(self)
+
+    def call(self, inputs, training=False):
+        values = dict(zip(self._inputs, inputs, strict=True))
+        for step in self._steps:
+            step.run(values)
+        return [values[key] for key in self._outputs]
+
+    def tensors(self, arrays):
+        """Backend tensors of `outputs`, from arrays or tensors of `inputs`."""
+        arrays = [keras.ops.convert_to_tensor(array) for array in arrays]
+        if not self._steps:
+            values = dict(zip(self._inputs, arrays, strict=True))
+            return [values[key] for key in self._outputs]
+        return self._run(arrays)
+
+    def arrays(self, arrays):
+        """The same as NumPy arrays; float16 and bfloat16 become float32."""
+        return [as_array(tensor) for tensor in self.tensors(arrays)]
+
+
+def as_array(tensor):
+    """NumPy array of a tensor, in a dtype that NumPy computes with."""
+    array = np.asarray(keras.ops.convert_to_numpy(tensor))
+    if array.dtype.kind == "V" or array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    return array
+
+
+def _needed(steps, outputs):
+    """The steps that `outputs` depend on."""
+    wanted = set(outputs)
+    needed = []
+    for step in reversed(steps):
+        if wanted.intersection(step.outputs):
+            needed.append(step)
+            wanted.update(step.inputs)
+    return tuple(reversed(needed))
+
+
+def _compiled(segment):
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(
+            lambda arrays: segment(arrays, training=False), reduce_retracing=True
+        )
+    if backend == "jax":
+        import jax
+
+        @jax.jit
+        def run(trainable, other, arrays):
+            return segment.stateless_call(trainable, other, arrays, training=False)[0]
+
+        return lambda arrays: run(
+            [variable.value for variable in segment.trainable_variables],
+            [variable.value for variable in segment.non_trainable_variables],
+            arrays,
+        )
+    if backend == "torch":
+        import torch
+
+        def run_eagerly(arrays):
+            with torch.no_grad():
+                return segment(arrays, training=False)
+
+        return run_eagerly
+    return lambda arrays: segment(arrays, training=False)

@@ -1,0 +1,147 @@
+"""One pass over all rows, then the readouts: ridge, solution, calibration."""
+
+import keras
+import numpy as np
+
+from keras_swim.core.folds import held_out_folds, untouched_units
+from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
+from keras_swim.core.solvers import factor, solve
+from keras_swim.fit.dataset import feed
+from keras_swim.fit.metrics import output_metrics
+from keras_swim.fit.options import FOLD_STREAM
+from keras_swim.fit.segment import Segment, as_array
+from keras_swim.fit.sums import DeviceSums, HostSums
+
+
+def add_up(plan, data, options, progress):
+    """One pass over all rows: the sums of every readout."""
+    folds = _folds(plan, data, options)
+    group = np.full(data.count, -1)
+    for number, rows in enumerate(folds):
+        group[rows] = number
+    keys = [readout.features for readout in plan.readouts]
+    segment = Segment(plan.trunk, plan.cut, keys)
+    sums = None
+    with progress.stage("sums", "adding up features", data.count):
+        for part, arrays in data.rows.blocks(options.block_rows):
+            features = segment.tensors(feed(plan.graph, plan.cut, arrays))
+            if sums is None:
+                sums = [
+                    _make_sums(readout, features[i], data.count, len(folds), options)
+                    for i, readout in enumerate(plan.readouts)
+                ]
+            for i, readout in enumerate(plan.readouts):
+                targets, weight = _block_targets(readout, data, i, part)
+                positions = len(targets) // (part.stop - part.start)
+                sums[i].update(
+                    features[i], targets, weight, np.repeat(group[part], positions)
+                )
+            progress.advance(part.stop - part.start)
+    return sums, folds
+
+
+def solve_readouts(plan, data, sums, folds, options, progress):
+    """Chooses, solves and assigns every readout. Returns the logs."""
+    logs, solved = {}, []
+    stage = progress.stage(
+        "solve", "choosing the ridge and solving", len(plan.readouts), "readout"
+    )
+    with stage:
+        for i, readout in enumerate(plan.readouts):
+            prefix = f"{readout.name}_" if len(plan.readouts) > 1 else ""
+            parts = _factored(plan, data, sums[i], folds, readout, options)
+            l2 = choose_l2(parts).l2 if options.chooses_l2 else options.given_l2
+            found = solve(
+                sums[i].state(),
+                l2,
+                options.solver,
+                blocks=lambda i=i: _feature_blocks(plan, data, i, options),
+            )
+            kernel, bias = found.kernel, found.bias
+            logs[f"{prefix}l2"] = l2
+            temperature = None
+            if parts:
+                scores, targets, weight = held_out_scores(parts, l2)
+                if readout.calibrated:
+                    temperature = readout.temperature(scores, targets, weight)
+                    kernel, bias = readout.calibrate(kernel, bias, temperature)
+                    logs[f"{prefix}temperature"] = float(np.mean(temperature))
+                held = _held_out_metrics(readout, scores, targets, weight, temperature)
+                logs.update({f"{prefix}cv_{name}": v for name, v in held.items()})
+            solved.append((readout.layer, kernel, bias))
+            progress.advance(1)
+    for layer, kernel, bias in solved:
+        if not (np.isfinite(kernel).all() and np.isfinite(bias).all()):
+            raise ValueError(
+                f"The readout {layer.name!r} came out with numbers that are "
+                "not finite. Its features overflow: check the layers before it."
+            )
+        layer._kernel.assign(kernel)
+        if layer.bias is not None:
+            layer.bias.assign(bias)
+    return logs
+
+
+def _folds(plan, data, options):
+    if not (options.chooses_l2 or any(readout.calibrated for readout in plan.readouts)):
+        return []
+    labels = plan.readouts[0].labels(data.y[0])
+    return held_out_folds(data.count, options.generator(FOLD_STREAM), labels)
+
+
+def _make_sums(readout, features, rows, folds, options):
+    units = features.shape[-1]
+    rows *= int(np.prod(features.shape[1:-1]))
+    if options.on_device and rows > units and options.solver in ("auto", "cholesky"):
+        return DeviceSums(units, readout.units, folds, options.sums_dtype)
+    form = "rows" if options.solver == "dual" else "auto"
+    return HostSums(units, readout.units, folds, form, options.sums_dtype)
+
+
+def _block_targets(readout, data, number, part):
+    targets = readout.targets(data.y[number][part])
+    weight = data.weights[number]
+    if weight is None:
+        return targets, np.ones(len(targets))
+    weight = weight[part]
+    return targets, np.repeat(weight, len(targets) // len(weight))
+
+
+def _factored(plan, data, sums, folds, readout, options):
+    pairs = plan.unit_rows(readout.features)
+    parts = []
+    for number, rows in enumerate(folds):
+        keep = None if pairs is None else untouched_units(pairs, rows, data.count)
+        state = sums.state(without=number)
+        path = factor(state, keep, many=options.chooses_l2)
+        parts.append(Fold(path, sums.scorer(number), *sums.held_out(number)))
+    return parts
+
+
+def _feature_blocks(plan, data, number, options):
+    """The rows once more, as features, for solvers that need them."""
+    readout = plan.readouts[number]
+    segment = Segment(plan.trunk, plan.cut, [readout.features])
+    for part, arrays in data.rows.blocks(options.block_rows):
+        (features,) = segment.arrays(feed(plan.graph, plan.cut, arrays))
+        targets, weight = _block_targets(readout, data, number, part)
+        yield features.reshape(-1, features.shape[-1]), targets, weight
+
+
+def _held_out_metrics(readout, scores, targets, weight, temperature):
+    """Metrics of the held-out scores, as if they had come from the model."""
+    if temperature is not None:
+        identity = np.eye(scores.shape[1])
+        kernel, bias = readout.calibrate(
+            identity, np.zeros(scores.shape[1]), temperature
+        )
+        scores = scores @ kernel + bias
+    outputs = _activated(readout, scores)
+    return output_metrics(readout, outputs, targets, weight)
+
+
+def _activated(readout, scores):
+    if readout.activation == "linear":
+        return scores
+    function = getattr(keras.activations, readout.activation)
+    return as_array(function(keras.ops.convert_to_tensor(scores.astype("float32"))))

@@ -1,0 +1,201 @@
+"""Adding up features, on the host or on the accelerator.
+
+Both keep one state for every held-out fold and one for all other rows, and the
+features of the held-out rows, so that these can be scored. On an accelerator
+the features never leave it: only the sums do, and the scores of held-out rows.
+"""
+
+import contextlib
+
+import keras
+import numpy as np
+
+from keras_swim.core.readout import ReadoutState
+from keras_swim.fit.segment import as_array
+
+
+class HostSums:
+    """Sums in NumPy.
+
+    Args:
+        units, outputs: Shape of the readout.
+        folds: Number of held-out folds.
+        form: See `ReadoutState`.
+        dtype: See `ReadoutState`.
+    """
+
+    def __init__(self, units, outputs, folds=0, form="auto", dtype="float64"):
+        self.rest = ReadoutState(units, outputs, form, dtype)
+        # Held-out rows are scored later, so they are kept.
+        self.folds = [ReadoutState(units, outputs, "rows", dtype) for _ in range(folds)]
+
+    def update(self, features, targets, weight, group):
+        """Adds rows.
+
+        Args:
+            features: Tensor of shape `(n, ..., units)`.
+            targets: `(n, outputs)`.
+            weight: `(n,)`.
+            group: `(n,)`: the fold that each row is held out with, or -1.
+        """
+        features = as_array(features)
+        features = features.reshape(-1, features.shape[-1])
+        if not self.folds or (group < 0).all():
+            self.rest.update(features, targets, weight)
+            return
+        for fold, state in enumerate([*self.folds, self.rest]):
+            here = group == (fold if fold < len(self.folds) else -1)
+            if here.any():
+                state.update(features[here], targets[here], weight[here])
+
+    def scorer(self, fold):
+        """Function from kernel and bias to the scores of a fold's rows."""
+        features = self.folds[fold].rows().features
+        return lambda kernel, bias: features @ kernel + bias
+
+    def held_out(self, fold):
+        """Targets and weights of a fold's rows."""
+        rows = self.folds[fold].rows()
+        return rows.targets, rows.weight
+
+    def state(self, without=None):
+        """State of all rows, or of all but one fold."""
+        others = [state for fold, state in enumerate(self.folds) if fold != without]
+        if not others:
+            return self.rest
+        rest = self.rest
+        merged = ReadoutState(rest.units, rest.outputs, rest.form, rest.dtype)
+        for state in [rest, *others]:
+            if state.count:
+                merged.merge(state)
+        return merged
+
+
+class DeviceSums:
+    """Sums in tensors of the backend, wherever these live."""
+
+    def __init__(self, units, outputs, folds=0, dtype="float64"):
+        self.units, self.outputs, self.dtype = units, outputs, dtype
+        self._rest = _DeviceState(units, outputs, dtype)
+        self._folds = [_DeviceState(units, outputs, dtype) for _ in range(folds)]
+        self._kept = [[] for _ in range(folds)]
+        self._targets = [[] for _ in range(folds)]
+
+    def update(self, features, targets, weight, group):
+        features = keras.ops.reshape(features, (-1, self.units))
+        for fold, state in enumerate([*self._folds, self._rest]):
+            held = fold < len(self._folds)
+            here = np.flatnonzero(group == (fold if held else -1))
+            if not len(here):
+                continue
+            part = features
+            if len(here) < len(group):
+                part = keras.ops.take(features, here.astype("int32"), axis=0)
+            state.add(part, targets[here], weight[here])
+            if held:
+                self._kept[fold].append(part)
+                self._targets[fold].append((targets[here], weight[here]))
+
+    def scorer(self, fold):
+        features = self._kept[fold]
+
+        def scores(kernel, bias):
+            with double_precision():
+                kernel = keras.ops.convert_to_tensor(kernel, dtype="float64")
+                return bias + np.concatenate(
+                    [
+                        as_array(
+                            keras.ops.matmul(keras.ops.cast(part, "float64"), kernel)
+                        )
+                        for part in features
+                    ]
+                )
+
+        return scores
+
+    def held_out(self, fold):
+        targets, weights = zip(*self._targets[fold], strict=True)
+        return np.concatenate(targets), np.concatenate(weights)
+
+    def state(self, without=None):
+        whole = ReadoutState(self.units, self.outputs, "sums", self.dtype)
+        for fold, state in enumerate([self._rest, *self._folds]):
+            if fold - 1 != without or fold == 0:
+                state.add_to(whole)
+        return whole
+
+
+class _DeviceState:
+    def __init__(self, units, outputs, dtype):
+        self.dtype = dtype
+        self.count = 0
+        self.offsets = None
+        self.sums = None
+
+    def add(self, features, targets, weight):
+        ops = keras.ops
+        with double_precision():
+            features = ops.cast(features, self.dtype)
+            if self.offsets is None:
+                self.offsets = (
+                    as_array(ops.mean(ops.cast(features, "float64"), axis=0)),
+                    targets.mean(axis=0),
+                )
+                self._offset = ops.convert_to_tensor(self.offsets[0], dtype=self.dtype)
+            root = ops.convert_to_tensor(np.sqrt(weight)[:, None], dtype=self.dtype)
+            y = ops.convert_to_tensor(targets - self.offsets[1], dtype=self.dtype)
+            f, y = (features - self._offset) * root, y * root
+            ft = ops.transpose(f)
+            new = {
+                "w": root * root,
+                "f": ops.matmul(ft, root)[:, 0],
+                "y": ops.matmul(ops.transpose(y), root)[:, 0],
+                "ff": ops.matmul(ft, f),
+                "fy": ops.matmul(ft, y),
+                "yy": ops.matmul(ops.transpose(y), y),
+            }
+            new["w"] = ops.sum(new["w"])
+            new = {name: ops.cast(value, "float64") for name, value in new.items()}
+            if self.sums is None:
+                self.sums = new
+            else:
+                self.sums = {name: self.sums[name] + new[name] for name in new}
+            self.count += len(weight)
+
+    def add_to(self, state):
+        """Brings the sums to the host: the only thing that leaves the device."""
+        if self.sums is None:
+            return
+        sums = {name: as_array(value) for name, value in self.sums.items()}
+        state.add_sums(self.count, self.offsets, sums)
+
+
+def double_precision():
+    """JAX computes in float32 unless asked otherwise."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
+def has_accelerator():
+    """Whether the backend computes on something other than the CPU."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return bool(
+            tf.config.list_logical_devices("GPU")
+            or tf.config.list_logical_devices("TPU")
+        )
+    if backend == "jax":
+        import jax
+
+        return jax.default_backend() != "cpu"
+    if backend == "torch":
+        import torch
+
+        tensor = keras.ops.convert_to_tensor(np.zeros(1, "float32"))
+        return isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu"
+    return False

@@ -1,0 +1,247 @@
+"""swim_fit: sample the hidden layers, solve the readouts, in one pass."""
+
+import keras
+
+from keras_swim.fit.dataset import check_inputs, load, prepare_targets, read, split
+from keras_swim.fit.evaluate import training_metrics, validation_metrics
+from keras_swim.fit.hidden import early_statistics, sample_hidden
+from keras_swim.fit.options import check_options
+from keras_swim.fit.plan import make_plan
+from keras_swim.fit.progress import Progress
+from keras_swim.fit.segment import Segment
+from keras_swim.fit.solve import add_up, solve_readouts
+
+# Say beforehand how much memory the sums will take, from here on.
+_MUCH_MEMORY = 1 << 30
+
+
+def swim_fit(
+    model,
+    x,
+    y=None,
+    *,
+    validation_data=None,
+    validation_split=0.0,
+    batch_size=None,
+    sample_weight=None,
+    class_weight=None,
+    l2="auto",
+    solver="auto",
+    seed=None,
+    callbacks=None,
+    verbose="auto",
+    sums_dtype="float64",
+    sums_device="auto",
+):
+    """Fits a Keras model without gradients.
+
+    Every trainable `SampledDense` is sampled from pairs of rows, layers that
+    normalise get their statistics, and every final `Dense` is solved by least
+    squares. Softmax and sigmoid outputs are calibrated on held-out rows.
+    Frozen layers, for example a whole backbone, run once per row.
+
+    Args:
+        model: Keras model: Sequential, Functional, or subclassed with a `call`
+            that works on symbolic tensors. Need not be compiled or built.
+        x: Input: arrays or tensors (lists or dicts of them for several
+            inputs), data frames, `tf.data.Dataset`, `keras.utils.PyDataset`,
+            torch `DataLoader`, a generator, or a function returning one. Data
+            sets yield `(x, y)` or `(x, y, sample_weight)` batches and are read
+            once.
+        y: Targets, one array an output: integer labels or one-hot codes for
+            classes, 0/1 for sigmoids, real numbers for regression.
+        validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set. Only
+            reported, never used for choosing anything.
+        validation_split: Fraction of the last rows to use as validation data.
+        batch_size: Rows at a time. Defaults to 32 for frozen layers with
+            weights and 2048 for the others. The result does not depend on it.
+        sample_weight: One non-negative weight a row; a row of weight 2 counts
+            as two rows.
+        class_weight: Dict from label to weight, or `"balanced"`.
+        l2: Penalty of the readout, relative to the mean square of its
+            (centred) features, so that it means the same for any number of
+            rows and any scale: lambda = l2 * trace(F'F) / units. `"auto"`
+            chooses it by squared error on held-out rows, with the units left
+            out that these rows have made.
+        solver: `"auto"`; `"cholesky"` (Gram matrix of units), `"dual"` (of
+            rows), `"qr"` (accurate for badly conditioned features), or
+            `"svd"` (the paper's: no penalty, singular values below `l2` times
+            the largest are dropped, 1e-10 with `l2="auto"`).
+        seed: Non-negative integer, for layers without a seed of their own and
+            for the choice of held-out rows.
+        callbacks: `keras.callbacks.Callback`s. The fit is one epoch of one
+            batch.
+        verbose: `"auto"`, 0 (silent), 1 (progress bars) or 2 (a line a stage).
+        sums_dtype: `"float64"`, or `"float32"`: block products in float32,
+            added in float64. Faster; enough for `l2` of 1e-5 and more.
+        sums_device: `"auto"`, `"host"` or `"device"`: where features are
+            summed up. With `"auto"`, on the accelerator if there is one; only
+            the sums leave it.
+
+    Returns:
+        A `keras.callbacks.History`. Its logs hold `loss` and `accuracy` (or
+        `r2`) on training rows, the same with `val_` for validation data and
+        with `cv_` from held-out rows, the chosen `l2`, the `temperature`, and
+        `seconds` with those of each stage. If the model is compiled, its own
+        metrics are reported. Training metrics come from at most about two
+        thousand rows.
+
+    Example:
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 4))
+    >>> y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    >>> model = keras.Sequential(
+    ...     [SampledDense(200), keras.layers.Dense(2, activation="softmax")]
+    ... )
+    >>> history = swim_fit(model, x, y, seed=0, verbose=0)
+    >>> history.history["cv_accuracy"][0] > 0.9
+    True
+    """
+    options = check_options(
+        l2, solver, seed, sums_dtype, sums_device, batch_size, model
+    )
+    if validation_data is not None and validation_split:
+        raise ValueError("Pass `validation_data` or `validation_split`, not both.")
+    progress = Progress(verbose, stages=4)
+    reader, validation = _readers(
+        model, x, y, sample_weight, validation_data, validation_split
+    )
+    plan = make_plan(model, reader.specs())
+    _check_first(plan, reader, validation)
+    callbacks = keras.callbacks.CallbackList(
+        callbacks, add_history=True, model=model, epochs=1, steps=1, verbose=0
+    )
+    before = _weights_of(plan.fitted_layers)
+    callbacks.on_train_begin()
+    callbacks.on_epoch_begin(0)
+    callbacks.on_train_batch_begin(0)
+    data = None
+    try:
+        data = _load(plan, reader, options, class_weight, progress)
+        _announce(plan, data, options, progress)
+        sample_hidden(plan, data, options, progress)
+        sums, folds = add_up(plan, data, options, progress)
+        logs = solve_readouts(plan, data, sums, folds, options, progress)
+        _forget_compiled(model)
+        logs.update(training_metrics(model, plan, data, folds, options))
+        if validation is not None:
+            found = validation_metrics(model, plan, validation, options)
+            logs.update({f"val_{name}": value for name, value in found.items()})
+    except BaseException:
+        # Also on Ctrl-C: half a fit is no fit.
+        _restore(before)
+        _forget_compiled(model)
+        raise
+    finally:
+        if data is not None:
+            data.rows.close()
+    logs.update({f"seconds_{name}": s for name, s in progress.seconds.items()})
+    logs["seconds"] = progress.total_seconds
+    progress.say(_summary(logs))
+    callbacks.on_train_batch_end(0, logs)
+    callbacks.on_epoch_end(0, logs)
+    callbacks.on_train_end(logs)
+    return model.history
+
+
+def _readers(model, x, y, sample_weight, validation_data, validation_split):
+    reader = read(x, y, sample_weight, model)
+    if validation_split:
+        return split(reader, validation_split)
+    if validation_data is None:
+        return reader, None
+    if isinstance(validation_data, (tuple, list)):
+        return reader, read(
+            *keras.utils.unpack_x_y_sample_weight(tuple(validation_data)), model
+        )
+    return reader, read(validation_data, None, None, model)
+
+
+def _check_first(plan, reader, validation):
+    """Raises for data that does not fit, before anything runs."""
+    for part in (reader, validation):
+        if part is not None:
+            check_inputs(plan.graph, part.first)
+            prepare_targets(plan.readouts, part.first)
+    if reader.in_memory and reader.first.rows < 2:
+        raise ValueError(
+            "`swim_fit` needs two or more rows. Received: "
+            f"{reader.first.rows}. Pass more rows."
+        )
+
+
+def _load(plan, reader, options, class_weight, progress):
+    total = reader.source.rows
+    with progress.stage("features", "reading, and running frozen layers", total):
+        if plan.early:
+            early_statistics(plan, reader, options)
+        segment = None
+        if plan.prefix:
+            segment = Segment(plan.prefix, plan.graph.inputs, plan.cut)
+        data = load(
+            reader,
+            plan,
+            segment,
+            options.prefix_rows,
+            class_weight,
+            progress.advance,
+        )
+    if data.count < 2:
+        data.rows.close()
+        raise ValueError(f"`swim_fit` needs two or more rows. Received: {data.count}.")
+    return data
+
+
+def _announce(plan, data, options, progress):
+    layers = ", ".join(
+        f"{step.operation.name} ({step.operation.units} units)" for step in plan.sampled
+    )
+    solved = ", ".join(
+        f"{readout.layer.name} ({readout.kind})" for readout in plan.readouts
+    )
+    progress.say(f"{data.count} rows; sampled: {layers or 'nothing'}; solved: {solved}")
+    needed = sum(_sums_bytes(plan, readout, data.count) for readout in plan.readouts)
+    if needed > _MUCH_MEMORY:
+        progress.say(f"the sums will take about {needed / 2**30:.1f} GB of memory")
+
+
+def _sums_bytes(plan, readout, rows):
+    width = plan.graph.tensors[readout.features].shape[-1] or 0
+    # Gram matrix, its centred copy and its factor.
+    return 8 * width * min(rows, width) * 3
+
+
+def _weights_of(layers):
+    return [
+        (
+            layer,
+            [(weight, keras.ops.convert_to_numpy(weight)) for weight in layer.weights],
+            getattr(layer, "pairs", None),
+        )
+        for layer in layers
+    ]
+
+
+def _restore(before):
+    for layer, weights, pairs in before:
+        for weight, value in weights:
+            weight.assign(value)
+        if hasattr(layer, "pairs"):
+            layer._pairs = pairs
+        if hasattr(layer, "finalize_state"):
+            layer.finalize_state()
+
+
+def _forget_compiled(model):
+    # Normalization's statistics are constants in functions compiled before.
+    model.predict_function = None
+    model.test_function = None
+    model.train_function = None
+
+
+def _summary(logs):
+    shown = ("loss", "accuracy", "r2", "cv_loss", "cv_accuracy", "cv_r2")
+    shown += tuple(f"val_{name}" for name in shown[:3])
+    parts = [f"{name}: {logs[name]:.4f}" for name in shown if name in logs]
+    return f"{logs['seconds']:.1f}s - " + " - ".join(parts)
