@@ -32,7 +32,7 @@ def softmax_temperature(scores, targets, weight):
     >>> bool(softmax_temperature(scores, targets, np.ones(3)) > 1)
     True
     """
-    rows = weight.sum()
+    rows = _number_of_rows(weight)
     smooth = (targets * rows + 1.0 / targets.shape[1]) / (rows + 1.0)
 
     def loss(log_t):
@@ -46,7 +46,7 @@ def softmax_temperature(scores, targets, weight):
 
 def sigmoid_temperatures(scores, targets, weight):
     """`(c,)` inverse temperatures of `sigmoid(T * (scores - 1/2))`."""
-    rows = weight.sum()
+    rows = _number_of_rows(weight)
     smooth = (targets * rows + 0.5) / (rows + 1.0)
     found = []
     for column in range(scores.shape[1]):
@@ -69,6 +69,12 @@ def fold_softmax(kernel, bias, temperature):
 def fold_sigmoid(kernel, bias, temperatures):
     """Kernel and bias whose sigmoid is calibrated."""
     return temperatures * kernel, temperatures * (bias - 0.5)
+
+
+def _number_of_rows(weight):
+    # Whole weights count rows; weights that were made to add up to 1 still
+    # stand for as many rows as there are.
+    return max(weight.sum(), np.count_nonzero(weight))
 
 
 def _minimise(loss):

@@ -24,7 +24,7 @@ def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):
             every class.
         folds: Number of folds that the rows are dealt to.
         enough: Number of held-out rows at which no more folds are taken; a
-            fold has at most this many.
+            fold has hardly more than this many.
 
     Example:
 
@@ -35,7 +35,8 @@ def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):
     order = rng.permutation(n)
     if labels is not None:
         order = order[np.argsort(labels[order], kind="stable")]
-    folds = min(max(folds, -(-n // enough)), n)
+    # Rounded down, so that one fold is enough as soon as it can be.
+    folds = min(max(folds, n // enough), n)
     chosen = []
     count = 0
     for fold in range(folds):

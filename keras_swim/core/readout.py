@@ -123,8 +123,8 @@ class ReadoutState:
                 "both states with the same layers."
             )
         if other.keeps_rows:
-            for rows in other._rows:
-                self.update(*rows)
+            if other.count:
+                self.update(*other.rows())
             return self
         if self._sums is None:
             if self.form == "rows":
@@ -207,6 +207,7 @@ class _Sums:
 
     def __init__(self, units, outputs):
         self.offsets = None
+        self._buffer = None
         self.w = 0.0
         self.f, self.y = np.zeros(units), np.zeros(outputs)
         # BLAS adds into a Fortran-ordered triangle without a temporary.
@@ -237,8 +238,11 @@ class _Sums:
             self._add_block(*(part[start : start + size] for part in rows), dtype=dtype)
 
     def _add_block(self, features, targets, weight, dtype):
-        f = np.array(features, dtype=dtype, order="C")
-        f -= self.offsets[0].astype(dtype)
+        # One buffer for all blocks: fresh memory costs more than the cast.
+        if self._buffer is None or len(self._buffer) < len(features):
+            self._buffer = np.empty(features.shape, dtype)
+        f = self._buffer[: len(features)]
+        np.subtract(features, self.offsets[0], out=f, casting="same_kind")
         y = targets - self.offsets[1]
         if np.any(weight != 1.0):
             root = np.sqrt(weight)

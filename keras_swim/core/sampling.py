@@ -4,7 +4,8 @@ A unit is made from two rows `a != b` of the layer's input:
 
     w = s1 (b - a) / |b - a|^2        bias = -<w, a> - s2
 
-Which pairs? Candidates are drawn uniformly; a candidate `(i, j)` weighs
+Which pairs? Candidates are drawn uniformly among the pairs whose targets differ
+(the others weigh nothing); a candidate `(i, j)` weighs
 
     q = |y_j - y_i| / max(|x_j - x_i|, eps)      q = 0 where x_i == x_j
 
@@ -30,11 +31,11 @@ SAMPLERS = ("gradient", "uniform", "random")
 
 # Elements of x handled at once: candidates are many and rows may be long, so
 # nothing of size m * d is ever made.
-_BLOCK_ELEMENTS = 1 << 21
+_BLOCK_ELEMENTS = 1 << 19
 
-# How many times more candidates may be looked at when few of them have
-# different targets (one rare class among many rows).
-_MOST_ROUNDS = 64
+# How often more candidates are drawn when too many of them were drawn before
+# or join equal rows.
+_MOST_ROUNDS = 8
 
 
 class Sample(NamedTuple):
@@ -51,10 +52,10 @@ class Sample(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """`(m, 2)` rows, the gap between their targets, the subset of each."""
+    """Distinct pairs `(m, 2)`, their weights, and the columns of each."""
 
     rows: np.ndarray
-    gaps: np.ndarray
+    weights: np.ndarray
     subsets: np.ndarray | None
 
 
@@ -91,8 +92,8 @@ def sample_pairs(
         replace: Whether a pair may be drawn more than once.
         epsilon: Smallest distance in q, as a multiple of the median distance.
         sample_weight: `None` or `(n,)`; a row of weight 2 counts as two rows.
-        subset_sizes: `None` or a list of integers. Every candidate takes one
-            of them; 0 keeps all columns, s > 0 keeps s random ones.
+        subset_sizes: `None` or a list of integers. Every unit takes one of
+            them; 0 keeps all columns, s > 0 keeps s random ones.
         groups: `None` or `(d,)` integers; columns with the same number are
             kept or dropped together.
 
@@ -101,27 +102,27 @@ def sample_pairs(
     """
     n = x.shape[0]
     m = int(np.ceil(candidates * n * np.ceil(units / n)))
-    draw = _Draw(n, rng, mirrored, sample_weight, subset_sizes, groups, x.shape[1])
-    if sampler == "uniform":
-        codes = None
-    pool = _collect(draw, codes, m, units, y_norm)
-    weights = _pair_weights(x, pool, draw, x_norm, epsilon)
-    if not weights.any():
-        # Constant targets, or pairs of different targets only at distance 0.
-        pool = _collect(draw, None, m, units, y_norm)
-        weights = _pair_weights(x, pool, draw, x_norm, epsilon)
-    if not weights.any():
+    columns = _Columns(x.shape[1], rng, subset_sizes, groups)
+    measure = _Measure(x, x_norm, y_norm, epsilon, columns)
+    pool = None
+    if sampler == "gradient":
+        draw = _Draw(n, rng, mirrored, sample_weight, _same(codes))
+        pool = _collect(draw, measure, codes, m, units)
+    if pool is None:
+        # Asked for, or constant targets (also: targets differ only where rows
+        # are equal).
+        draw = _Draw(n, rng, mirrored, sample_weight, np.arange(n))
+        pool = _collect(draw, measure, None, m, units)
+    if pool is None:
         raise ValueError(
             "Expected at least two distinct rows to form a pair. Received: "
             f"{n} row(s) of {x.shape[1]} columns, all equal. Constant "
             "features cannot be sampled: check the data and the layers before "
             "this one."
         )
-    chosen = _choose(weights, units, replace, rng)
-    columns = None
-    if pool.subsets is not None:
-        columns = draw.column_masks(pool.subsets[chosen])
-    return Sample(pool.rows[chosen], columns)
+    chosen = _choose(pool, columns, units, replace, rng)
+    masks = None if pool.subsets is None else columns.masks(pool.subsets[chosen])
+    return Sample(pool.rows[chosen], masks)
 
 
 def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
@@ -142,7 +143,7 @@ def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
     s1, s2 = scale * constants[0], scale * constants[1]
     pairs, columns = sample
     units, d = pairs.shape[0], x.shape[1]
-    kernel = np.empty((d, units), dtype=dtype)
+    rows = np.empty((units, d), dtype=dtype)
     bias = np.empty(units, dtype=dtype)
     for part in _blocks(units, d):
         a = x[pairs[part, 0]].astype(np.float64)
@@ -156,10 +157,10 @@ def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
         unit = step / largest
         w = s1 * unit / (np.einsum("kd,kd->k", unit, unit)[:, None] * largest)
         w = w.astype(dtype)
-        kernel[:, part] = w.T
+        rows[part] = w
         middle = 0.5 * (a + b)
         bias[part] = s1 / 2 - s2 - np.einsum("kd,kd->k", w.astype(np.float64), middle)
-    return kernel, bias
+    return rows.T, bias
 
 
 def random_parameters(d, units, rng, scale=1.0, dtype="float32"):
@@ -170,19 +171,71 @@ def random_parameters(d, units, rng, scale=1.0, dtype="float32"):
 
 
 class _Draw:
-    """Draws candidate pairs, and knows how many there are."""
+    """Draws pairs of rows that belong to different sets.
 
-    def __init__(self, n, rng, mirrored, sample_weight, subset_sizes, groups, d):
+    The rows are sorted by set. A pair `(i, j)` is drawn in proportion to
+    `w_i w_j`: `i` by its weight times that of all other sets, `j` by a point on
+    the line of weights from which the set of `i` is cut out.
+    """
+
+    def __init__(self, n, rng, mirrored, sample_weight, sets):
         self.n, self.rng, self.mirrored = n, rng, mirrored
-        self.weight = sample_weight
-        self.usable = np.arange(n)
-        if sample_weight is not None:
-            self.usable = np.flatnonzero(sample_weight)
-        if len(self.usable) < 2:
+        weight = np.ones(n) if sample_weight is None else sample_weight
+        usable = np.flatnonzero(weight)
+        if len(usable) < 2:
             raise ValueError(
                 "Expected two or more rows (of positive weight) to form a "
-                f"pair. Received: {len(self.usable)}. Pass more rows."
+                f"pair. Received: {len(usable)}. Pass more rows."
             )
+        self.order = usable[np.argsort(sets[usable], kind="stable")]
+        self.weight = np.asarray(weight, dtype=np.float64)[self.order]
+        in_order = sets[self.order]
+        self.start = np.searchsorted(in_order, in_order, side="left")
+        self.stop = np.searchsorted(in_order, in_order, side="right")
+        self.line = np.concatenate([[0.0], np.cumsum(self.weight)])
+
+    @property
+    def total(self):
+        """How many pairs there are."""
+        count = int((len(self.order) - (self.stop - self.start)).sum())
+        return count // 2 if self.mirrored else count
+
+    def all_pairs(self):
+        """Every pair, and how often it counts."""
+        later = len(self.order) - self.stop
+        i = np.repeat(np.arange(len(self.order)), later)
+        j = np.arange(len(i)) + np.repeat(self.stop - np.cumsum(later) + later, later)
+        if self.mirrored:
+            # A random direction each, so that the units' signs are no artefact.
+            flip = self.rng.random(len(i)) < 0.5
+            i, j = np.where(flip, j, i), np.where(flip, i, j)
+        else:
+            i, j = np.concatenate([i, j]), np.concatenate([j, i])
+        return np.stack([self.order[i], self.order[j]], 1), self.weight[
+            i
+        ] * self.weight[j]
+
+    def some_pairs(self, m):
+        own = self.line[self.stop] - self.line[self.start]
+        share = np.cumsum(self.weight * (self.line[-1] - own))
+        i = self._at(share, self.rng.random(m) * share[-1])
+        point = self.rng.random(m) * (self.line[-1] - own[i])
+        point += np.where(point < self.line[self.start[i]], 0.0, own[i])
+        j = self._at(self.line[1:], point)
+        # Rounding may put a point on the wrong side of a set's end.
+        good = (j < self.start[i]) | (j >= self.stop[i])
+        return np.stack([self.order[i[good]], self.order[j[good]]], axis=1)
+
+    @staticmethod
+    def _at(line, points):
+        return np.minimum(np.searchsorted(line, points, side="right"), len(line) - 1)
+
+
+class _Columns:
+    """Which columns a candidate looks at: all, or a few random features."""
+
+    def __init__(self, d, rng, subset_sizes, groups):
+        self.rng = rng
         self.groups = np.arange(d) if groups is None else np.asarray(groups)
         self.names = np.unique(self.groups)
         self.sizes = None
@@ -191,37 +244,7 @@ class _Draw:
             sizes = np.asarray(subset_sizes, dtype=int)
             self.sizes = np.where(sizes >= len(self.names), 0, sizes)
 
-    @property
-    def total(self):
-        """How many pairs of rows there are, or None where that is no bound."""
-        if self.sizes is not None:
-            return None
-        count = len(self.usable) * (len(self.usable) - 1)
-        return count // 2 if self.mirrored else count
-
-    def all_pairs(self):
-        low, high = np.triu_indices(len(self.usable), k=1)
-        if self.mirrored:
-            # A random direction each, so that the units' signs are no artefact.
-            flip = self.rng.random(len(low)) < 0.5
-            low, high = np.where(flip, high, low), np.where(flip, low, high)
-        else:
-            low, high = np.concatenate([low, high]), np.concatenate([high, low])
-        return self.usable[np.stack([low, high], axis=1)]
-
-    def some_pairs(self, m):
-        count = len(self.usable)
-        i = self.rng.integers(count, size=m)
-        j = (i + 1 + self.rng.integers(count - 1, size=m)) % count
-        return self.usable[np.stack([i, j], axis=1)]
-
-    def multiplicity(self, rows):
-        """How often a pair counts: a row of weight 2 stands for two rows."""
-        if self.weight is None:
-            return 1.0
-        return self.weight[rows[:, 0]] * self.weight[rows[:, 1]]
-
-    def subsets(self, m):
+    def draw(self, m):
         """(m, largest size) sorted feature numbers, -1 where unused."""
         if self.sizes is None:
             return None
@@ -235,97 +258,94 @@ class _Draw:
                 chosen[at[part], :size] = np.sort(self.names[first], axis=1)
         return chosen
 
-    def column_masks(self, subsets):
+    def masks(self, subsets):
         masks = (subsets[:, :, None] == self.groups).any(axis=1)
         masks[(subsets < 0).all(axis=1)] = True
         return masks
 
 
-def _collect(draw, codes, m, units, y_norm):
-    """Distinct candidates with different targets, enough for `units` of them.
+class _Measure:
+    """Distances of pairs, and from them the weights."""
 
-    `codes=None` accepts every pair. Candidates with equal targets weigh
-    nothing, so they are dropped before any distance is computed.
-    """
-    if draw.total is not None and draw.total <= m:
-        rows = draw.all_pairs()
-        gaps = _gaps(codes, rows, y_norm)
-        return _Candidates(rows[gaps > 0], gaps[gaps > 0], None)
-    pool = None
-    looked_at = 0
-    while pool is None or (len(pool.rows) < units and looked_at < _MOST_ROUNDS * m):
-        # Each round looks at as many as all rounds before it together.
-        count = max(m, looked_at)
-        rows = draw.some_pairs(count)
-        gaps = _gaps(codes, rows, y_norm)
-        subsets = draw.subsets(len(rows))
-        keep = gaps > 0
-        new = _Candidates(
-            rows[keep], gaps[keep], None if subsets is None else subsets[keep]
+    def __init__(self, x, x_norm, y_norm, epsilon, columns):
+        self.x, self.x_norm, self.y_norm = x, x_norm, y_norm
+        self.epsilon, self.columns = epsilon, columns
+
+    def distances(self, rows, subsets):
+        distance = np.empty(len(rows))
+        for part in _blocks(len(rows), self.x.shape[1]):
+            step = self.x[rows[part, 1]].astype(np.float64)
+            step -= self.x[rows[part, 0]]
+            if subsets is not None:
+                step *= self.columns.masks(subsets[part])
+            distance[part] = _norm(step, self.x_norm)
+        return distance
+
+    def weights(self, codes, rows, distance):
+        """q, or 1 if there are no codes."""
+        if codes is None:
+            return np.ones(len(rows))
+        gaps = differences(codes, rows[:, 0], rows[:, 1], self.y_norm)
+        floor = self.epsilon * np.median(distance)
+        with np.errstate(over="ignore"):
+            q = gaps / np.maximum(distance, floor)
+        return np.minimum(q, np.finfo(np.float64).max / (1 + len(q)))
+
+
+def _same(codes):
+    """Numbers the sets of rows with equal targets."""
+    if codes.ndim == 1:
+        return np.unique(codes, return_inverse=True)[1]
+    return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+
+
+def _collect(draw, measure, codes, m, units):
+    """Distinct candidates at a distance, enough for `units`; None if none."""
+    if not draw.total:
+        return None
+    if measure.columns.sizes is None and draw.total <= m:
+        rows, often = draw.all_pairs()
+        distance = measure.distances(rows, None)
+        rows, often, distance = (part[distance > 0] for part in (rows, often, distance))
+        if not len(rows):
+            return None
+        return _Candidates(rows, often * measure.weights(codes, rows, distance), None)
+    rows, distance, subsets = None, None, None
+    for _ in range(_MOST_ROUNDS):
+        new = draw.some_pairs(m)
+        chosen = measure.columns.draw(len(new))
+        rows = new if rows is None else np.concatenate([rows, new])
+        if chosen is not None:
+            chosen = chosen if subsets is None else np.concatenate([subsets, chosen])
+        first = _first_of_each(rows, chosen, draw)
+        known = 0 if distance is None else len(distance)
+        rows, subsets = rows[first], None if chosen is None else chosen[first]
+        fresh = measure.distances(
+            rows[known:], None if subsets is None else subsets[known:]
         )
-        pool = _distinct(new if pool is None else _joined(pool, new), draw)
-        looked_at += count
-        if draw.total is not None and len(pool.rows) == draw.total:
+        distance = fresh if distance is None else np.concatenate([distance, fresh])
+        if (distance > 0).sum() >= units:
             break
-    return pool
-
-
-def _gaps(codes, rows, y_norm):
-    if codes is None:
-        return np.ones(len(rows))
-    return differences(codes, rows[:, 0], rows[:, 1], y_norm)
-
-
-def _joined(first, second):
-    subsets = None
-    if first.subsets is not None:
-        subsets = np.concatenate([first.subsets, second.subsets])
+        m *= 2
+    apart = distance > 0
+    if not apart.any():
+        return None
+    rows, distance = rows[apart], distance[apart]
     return _Candidates(
-        np.concatenate([first.rows, second.rows]),
-        np.concatenate([first.gaps, second.gaps]),
-        subsets,
+        rows,
+        measure.weights(codes, rows, distance),
+        None if subsets is None else subsets[apart],
     )
 
 
-def _distinct(pool, draw):
-    rows = np.sort(pool.rows, axis=1) if draw.mirrored else pool.rows
+def _first_of_each(rows, subsets, draw):
+    """Where each distinct candidate occurs first, in the order of drawing."""
+    rows = np.sort(rows, axis=1) if draw.mirrored else rows
     key = rows[:, 0] * np.int64(draw.n) + rows[:, 1]
-    if pool.subsets is None:
-        first = np.unique(key, return_index=True)[1]
-    else:
-        key = np.column_stack([key, pool.subsets])
-        first = np.unique(key, axis=0, return_index=True)[1]
-    first.sort()
-    subsets = None if pool.subsets is None else pool.subsets[first]
-    return _Candidates(pool.rows[first], pool.gaps[first], subsets)
-
-
-def _pair_weights(x, pool, draw, x_norm, epsilon):
-    """q of every candidate."""
-    distance = np.empty(len(pool.rows))
-    for part in _blocks(len(pool.rows), x.shape[1]):
-        rows = pool.rows[part]
-        step = x[rows[:, 1]].astype(np.float64)
-        step -= x[rows[:, 0]]
-        if pool.subsets is not None:
-            step *= draw.column_masks(pool.subsets[part])
-        distance[part] = _norm(step, x_norm)
-    apart = distance > 0
-    if not apart.any():
-        return np.zeros(len(distance))
-    floor = epsilon * np.median(distance[apart])
-    with np.errstate(divide="ignore", over="ignore"):
-        weights = np.where(apart, pool.gaps / np.maximum(distance, floor), 0.0)
-    weights *= draw.multiplicity(pool.rows)
-    weights = np.minimum(weights, np.finfo(np.float64).max / (1 + len(weights)))
-    if pool.subsets is not None:
-        # Short differences weigh more; without this the smallest subsets
-        # would win every unit.
-        sizes = (pool.subsets >= 0).sum(axis=1)
-        for size in np.unique(sizes):
-            here = sizes == size
-            weights[here] /= weights[here].mean() or 1.0
-    return weights
+    if subsets is None:
+        return np.sort(np.unique(key, return_index=True)[1])
+    key = np.column_stack([key, subsets])
+    return np.sort(np.unique(key, axis=0, return_index=True)[1])
 
 
 def _norm(step, order):
@@ -339,20 +359,39 @@ def _norm(step, order):
     return np.linalg.norm(step, ord=order, axis=1)
 
 
-def _choose(weights, units, replace, rng):
-    possible = np.flatnonzero(weights)
-    share = weights[possible] / weights[possible].max()
+def _choose(pool, columns, units, replace, rng):
+    """Numbers of the chosen candidates, one a unit."""
+    if pool.subsets is None:
+        return _ranked(pool.weights, units, replace, rng)
+    # Short differences weigh more: each size of subset keeps its share only if
+    # its units are chosen among its own candidates.
+    wanted = rng.choice(columns.sizes, size=units)
+    sizes = (pool.subsets >= 0).sum(axis=1)
+    chosen = np.full(units, -1)
+    for size in np.unique(wanted):
+        here = np.flatnonzero(sizes == size)
+        if len(here):
+            mine = np.flatnonzero(wanted == size)
+            chosen[mine] = here[_ranked(pool.weights[here], len(mine), replace, rng)]
+    missing = np.flatnonzero(chosen < 0)
+    if len(missing):
+        chosen[missing] = _ranked(pool.weights, len(missing), replace, rng)
+    return chosen
+
+
+def _ranked(weights, units, replace, rng):
+    share = weights / weights.max()
     if replace:
-        return possible[rng.choice(len(possible), units, p=share / share.sum())]
+        return rng.choice(len(share), units, p=share / share.sum())
     with np.errstate(over="ignore"):
-        keys = rng.standard_exponential(len(possible)) / share
-    if len(possible) > units:
+        keys = rng.standard_exponential(len(share)) / share
+    if len(share) > units:
         first = np.argpartition(keys, units - 1)[:units]
-        return possible[first[np.argsort(keys[first], kind="stable")]]
-    taken = possible[np.argsort(keys, kind="stable")]
+        return first[np.argsort(keys[first], kind="stable")]
+    taken = np.argsort(keys, kind="stable")
     # Fewer distinct pairs than units: the rest must repeat some of them.
-    again = rng.choice(len(possible), units - len(taken), p=share / share.sum())
-    return np.concatenate([taken, possible[again]])
+    again = rng.choice(len(share), units - len(taken), p=share / share.sum())
+    return np.concatenate([taken, again])
 
 
 def _blocks(count, width):

@@ -14,6 +14,7 @@ picks one, and goes back to the rows for an orthogonal factorisation
 (`Triangle`) where a Gram matrix would lose too many digits.
 """
 
+import numbers
 from functools import cached_property
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ class Primal:
 
     def __init__(self, state, keep=None, many=False):
         self.keep = keep
+        self.known = {}
         self.system = state.system(keep)
         self.many = many and len(self.system.gram) <= _EIGEN_SIZE
 
@@ -78,7 +80,10 @@ class Primal:
 
     def coefficients(self, l2):
         """Kernel and bias for one value of `l2`."""
-        return _with_bias(self._kernel(self.penalty(l2)), self.system, self.keep)
+        if l2 not in self.known:
+            kernel = self._kernel(self.penalty(l2))
+            self.known[l2] = _with_bias(kernel, self.system, self.keep)
+        return self.known[l2]
 
     def _kernel(self, penalty):
         if not self.many and penalty > 0:
@@ -116,6 +121,12 @@ class Dual:
         self.feature_mean = weight @ features / total
         self.target_mean = weight @ targets / total
         self.features = np.subtract(features, self.feature_mean, dtype=np.float64)
+        # What centring leaves of constant features is rounding, not signal.
+        size = max(self.features.shape) * np.finfo(np.float64).eps
+        if np.abs(self.features).max(initial=0) <= size * np.abs(features).max(
+            initial=0
+        ):
+            self.features[:] = 0.0
         self.features *= root
         self.targets = (targets - self.target_mean) * root
         self.gram = self.features @ self.features.T
@@ -136,7 +147,8 @@ class Dual:
 
     def _kernel(self, l2):
         penalty = self.penalty(l2)
-        if not self.many and gram_error(len(self.gram), l2) > _TOLERATED_ERROR:
+        k = self.features.shape[1]
+        if not self.many and gram_error(k, l2) > _TOLERATED_ERROR:
             # Singular values of the rows themselves: no squared condition.
             u, s, vt = self.svd
             cut = s > np.finfo(np.float64).eps * max(self.features.shape) * s.max()
@@ -229,7 +241,7 @@ def check_solver(solver):
 
 
 def check_l2(l2):
-    if not (np.isscalar(l2) and np.isfinite(l2) and l2 >= 0):
+    if not (isinstance(l2, numbers.Real) and np.isfinite(l2) and l2 >= 0):
         raise ValueError(
             "`l2` must be a finite number, 0 or more (relative to the mean "
             f'square of the features), or "auto". Received: l2={l2!r}'

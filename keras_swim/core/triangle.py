@@ -58,6 +58,7 @@ class Triangle:
             # NumPy's own cut-off for rank-deficient problems.
             eps = np.finfo(np.float64).eps
             return self.cut_off(eps * max(self.count, self.units))
+        self._clean()
         k = self.units
         inner = self.r[1 : 1 + k, 1 : 1 + k]
         penalty = l2 * (np.einsum("ij,ij->", inner, inner) / k or 1.0)
@@ -70,12 +71,27 @@ class Triangle:
 
     def cut_off(self, relative):
         """Least squares without singular values below `relative * largest`."""
+        self._clean()
         k = self.units
         u, s, vt = linalg.svd(self.r[1 : 1 + k, 1 : 1 + k], check_finite=False)
         kept = s > relative * s[0]
         inverse = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
         rotated = u.T @ self.r[1 : 1 + k, 1 + k :]
         return self._with_bias(vt.T @ (inverse[:, None] * rotated))
+
+    def _clean(self):
+        """Refuses empty triangles; zeroes what is only rounding."""
+        if self.r[0, 0] == 0:
+            raise ValueError(
+                "The readout needs rows of positive weight. Received: total "
+                "weight 0. Check `sample_weight` and the data."
+            )
+        k = self.units
+        inner = self.r[1 : 1 + k, 1 : 1 + k]
+        size = max(self.count, k) * np.finfo(np.float64).eps
+        # What centring leaves of constant features.
+        if linalg.norm(inner) <= size * linalg.norm(self.r[0, 1 : 1 + k]):
+            inner[:] = 0.0
 
     def _with_bias(self, kernel):
         means = self.r[0, 1:] / self.r[0, 0]

@@ -12,13 +12,21 @@ from keras_swim.fit.segment import Segment
 _METRIC_ROWS = 2048
 
 
-def training_metrics(model, plan, data, folds, options):
-    """Logs of some training rows: those held out for choosing, if any."""
+def training_metrics(model, plan, data, folds, outputs, options):
+    """Logs of some training rows: those held out for choosing, if any.
+
+    Args:
+        outputs: The readouts' outputs on the rows of `folds`.
+    """
     if folds:
-        index = np.sort(np.concatenate(folds))
+        index = np.concatenate(folds)
+        outputs = [
+            output.reshape(len(index), *y.shape[1 : y.ndim - (y.dtype.kind == "f")], -1)
+            for output, y in zip(outputs, data.y, strict=True)
+        ]
     else:
         index = pool_indices(data.count, _METRIC_ROWS, options.generator(FOLD_STREAM))
-    outputs = _outputs(plan, data.rows.take(index), options)
+        outputs = _outputs(plan, data.rows.take(index), options)
     return _metrics(
         model,
         plan,

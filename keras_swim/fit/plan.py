@@ -239,6 +239,11 @@ def _find_readouts(model, graph):
                 f"The readout {step.path!r} is frozen. Set "
                 f"`{layer.name}.trainable = True`: `swim_fit` solves it."
             )
+        if not layer.use_bias:
+            raise ValueError(
+                f"The readout {step.path!r} has no bias. Least squares needs "
+                "one: create it with `use_bias=True`."
+            )
         if layer.lora_enabled or layer.quantization_mode:
             raise ValueError(
                 f"The readout {step.path!r} has LoRA enabled or is quantized, "

@@ -41,34 +41,34 @@ def add_up(plan, data, options, progress):
 
 
 def solve_readouts(plan, data, sums, folds, options, progress):
-    """Chooses, solves and assigns every readout. Returns the logs."""
-    logs, solved = {}, []
+    """Chooses, solves and assigns every readout.
+
+    Returns:
+        The logs, and for each readout its outputs on the held-out rows, fold
+        after fold (`None` if no rows were held out).
+    """
+    logs, solved, outputs = {}, [], []
     stage = progress.stage(
         "solve", "choosing the ridge and solving", len(plan.readouts), "readout"
     )
     with stage:
         for i, readout in enumerate(plan.readouts):
             prefix = f"{readout.name}_" if len(plan.readouts) > 1 else ""
-            parts = _factored(plan, data, sums[i], folds, readout, options)
-            l2 = choose_l2(parts).l2 if options.chooses_l2 else options.given_l2
+            l2, temperature, held = _choose(plan, data, sums[i], folds, i, options)
             found = solve(
-                sums[i].state(),
+                sums[i].whole_state(),
                 l2,
                 options.solver,
                 blocks=lambda i=i: _feature_blocks(plan, data, i, options),
             )
             kernel, bias = found.kernel, found.bias
             logs[f"{prefix}l2"] = l2
-            temperature = None
-            if parts:
-                scores, targets, weight = held_out_scores(parts, l2)
-                if readout.calibrated:
-                    temperature = readout.temperature(scores, targets, weight)
-                    kernel, bias = readout.calibrate(kernel, bias, temperature)
-                    logs[f"{prefix}temperature"] = float(np.mean(temperature))
-                held = _held_out_metrics(readout, scores, targets, weight, temperature)
-                logs.update({f"{prefix}cv_{name}": v for name, v in held.items()})
+            if temperature is not None:
+                kernel, bias = readout.calibrate(kernel, bias, temperature)
+                logs[f"{prefix}temperature"] = float(np.mean(temperature))
+            logs.update({f"{prefix}cv_{name}": value for name, value in held.items()})
             solved.append((readout.layer, kernel, bias))
+            outputs.append(_fold_outputs(readout, sums[i], folds, kernel, bias))
             progress.advance(1)
     for layer, kernel, bias in solved:
         if not (np.isfinite(kernel).all() and np.isfinite(bias).all()):
@@ -77,9 +77,8 @@ def solve_readouts(plan, data, sums, folds, options, progress):
                 "not finite. Its features overflow: check the layers before it."
             )
         layer._kernel.assign(kernel)
-        if layer.bias is not None:
-            layer.bias.assign(bias)
-    return logs
+        layer.bias.assign(bias)
+    return logs, outputs
 
 
 def _folds(plan, data, options):
@@ -107,12 +106,30 @@ def _block_targets(readout, data, number, part):
     return targets, np.repeat(weight, len(targets) // len(weight))
 
 
+def _choose(plan, data, sums, folds, number, options):
+    """The ridge, the temperature and metrics, all from held-out rows."""
+    readout = plan.readouts[number]
+    parts = _factored(plan, data, sums, folds, readout, options)
+    l2 = choose_l2(parts).l2 if options.chooses_l2 else options.given_l2
+    if not parts:
+        return l2, None, {}
+    scores, targets, weight = held_out_scores(parts, l2)
+    temperature = None
+    if readout.calibrated:
+        temperature = readout.temperature(scores, targets, weight)
+    return (
+        l2,
+        temperature,
+        _held_out_metrics(readout, scores, targets, weight, temperature),
+    )
+
+
 def _factored(plan, data, sums, folds, readout, options):
     pairs = plan.unit_rows(readout.features)
     parts = []
     for number, rows in enumerate(folds):
         keep = None if pairs is None else untouched_units(pairs, rows, data.count)
-        state = sums.state(without=number)
+        state = sums.state_without(number)
         path = factor(state, keep, many=options.chooses_l2)
         parts.append(Fold(path, sums.scorer(number), *sums.held_out(number)))
     return parts
@@ -138,6 +155,14 @@ def _held_out_metrics(readout, scores, targets, weight, temperature):
         scores = scores @ kernel + bias
     outputs = _activated(readout, scores)
     return output_metrics(readout, outputs, targets, weight)
+
+
+def _fold_outputs(readout, sums, folds, kernel, bias):
+    """What the fitted model gives for the held-out rows."""
+    if not folds:
+        return None
+    scores = [sums.scorer(number)(kernel, bias) for number in range(len(folds))]
+    return _activated(readout, np.concatenate(scores))
 
 
 def _activated(readout, scores):

@@ -51,24 +51,30 @@ class HostSums:
     def scorer(self, fold):
         """Function from kernel and bias to the scores of a fold's rows."""
         features = self.folds[fold].rows().features
-        return lambda kernel, bias: features @ kernel + bias
+        # In the dtype of the features, as the model will compute them.
+        return lambda kernel, bias: features @ kernel.astype(features.dtype) + bias
 
     def held_out(self, fold):
         """Targets and weights of a fold's rows."""
         rows = self.folds[fold].rows()
         return rows.targets, rows.weight
 
-    def state(self, without=None):
-        """State of all rows, or of all but one fold."""
-        others = [state for fold, state in enumerate(self.folds) if fold != without]
+    def state_without(self, fold):
+        """State of all rows but those of one fold."""
+        others = [state for number, state in enumerate(self.folds) if number != fold]
         if not others:
             return self.rest
         rest = self.rest
         merged = ReadoutState(rest.units, rest.outputs, rest.form, rest.dtype)
         for state in [rest, *others]:
-            if state.count:
-                merged.merge(state)
+            merged.merge(state)
         return merged
+
+    def whole_state(self):
+        """State of all rows. No fold can be asked for afterwards."""
+        for state in self.folds:
+            self.rest.merge(state)
+        return self.rest
 
 
 class DeviceSums:
@@ -100,16 +106,10 @@ class DeviceSums:
         features = self._kept[fold]
 
         def scores(kernel, bias):
-            with double_precision():
-                kernel = keras.ops.convert_to_tensor(kernel, dtype="float64")
-                return bias + np.concatenate(
-                    [
-                        as_array(
-                            keras.ops.matmul(keras.ops.cast(part, "float64"), kernel)
-                        )
-                        for part in features
-                    ]
-                )
+            kernel = keras.ops.convert_to_tensor(kernel, dtype=features[0].dtype)
+            return bias + np.concatenate(
+                [as_array(keras.ops.matmul(part, kernel)) for part in features]
+            )
 
         return scores
 
@@ -117,12 +117,18 @@ class DeviceSums:
         targets, weights = zip(*self._targets[fold], strict=True)
         return np.concatenate(targets), np.concatenate(weights)
 
-    def state(self, without=None):
-        whole = ReadoutState(self.units, self.outputs, "sums", self.dtype)
-        for fold, state in enumerate([self._rest, *self._folds]):
-            if fold - 1 != without or fold == 0:
-                state.add_to(whole)
-        return whole
+    def state_without(self, fold):
+        others = [state for number, state in enumerate(self._folds) if number != fold]
+        return self._merged([self._rest, *others])
+
+    def whole_state(self):
+        return self._merged([self._rest, *self._folds])
+
+    def _merged(self, states):
+        merged = ReadoutState(self.units, self.outputs, "sums", self.dtype)
+        for state in states:
+            state.add_to(merged)
+        return merged
 
 
 class _DeviceState:
@@ -133,33 +139,32 @@ class _DeviceState:
         self.sums = None
 
     def add(self, features, targets, weight):
+        # Products with `@`: `keras.ops.matmul` computes in float32 on torch
+        # and JAX whatever it is given.
         ops = keras.ops
         with double_precision():
             features = ops.cast(features, self.dtype)
-            if self.offsets is None:
-                self.offsets = (
-                    as_array(ops.mean(ops.cast(features, "float64"), axis=0)),
-                    targets.mean(axis=0),
-                )
-                self._offset = ops.convert_to_tensor(self.offsets[0], dtype=self.dtype)
             root = ops.convert_to_tensor(np.sqrt(weight)[:, None], dtype=self.dtype)
+            if self.offsets is None:
+                share = np.full((1, len(weight)), 1 / len(weight))
+                share = ops.convert_to_tensor(share, dtype=self.dtype)
+                self._offset = share @ features
+                self.offsets = as_array(self._offset)[0], targets.mean(axis=0)
             y = ops.convert_to_tensor(targets - self.offsets[1], dtype=self.dtype)
             f, y = (features - self._offset) * root, y * root
-            ft = ops.transpose(f)
+            ft, yt = ops.transpose(f), ops.transpose(y)
             new = {
-                "w": root * root,
-                "f": ops.matmul(ft, root)[:, 0],
-                "y": ops.matmul(ops.transpose(y), root)[:, 0],
-                "ff": ops.matmul(ft, f),
-                "fy": ops.matmul(ft, y),
-                "yy": ops.matmul(ops.transpose(y), y),
+                "w": ops.transpose(root) @ root,
+                "f": ft @ root,
+                "y": yt @ root,
+                "ff": ft @ f,
+                "fy": ft @ y,
+                "yy": yt @ y,
             }
-            new["w"] = ops.sum(new["w"])
             new = {name: ops.cast(value, "float64") for name, value in new.items()}
-            if self.sums is None:
-                self.sums = new
-            else:
-                self.sums = {name: self.sums[name] + new[name] for name in new}
+            if self.sums is not None:
+                new = {name: self.sums[name] + value for name, value in new.items()}
+            self.sums = new
             self.count += len(weight)
 
     def add_to(self, state):
@@ -167,6 +172,7 @@ class _DeviceState:
         if self.sums is None:
             return
         sums = {name: as_array(value) for name, value in self.sums.items()}
+        sums.update(w=sums["w"].item(), f=sums["f"][:, 0], y=sums["y"][:, 0])
         state.add_sums(self.count, self.offsets, sums)
 
 
