@@ -293,10 +293,16 @@ class _Measure:
 
 
 def _same(codes):
-    """Numbers the sets of rows with equal targets."""
-    if codes.ndim == 1:
-        return np.unique(codes, return_inverse=True)[1]
-    return np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    """Numbers the sets of rows with equal targets, by their first row.
+
+    The draw depends on these numbers, so they must not depend on how classes
+    are called: labels and one-hot codes give the same pairs.
+    """
+    axis = None if codes.ndim == 1 else 0
+    _, first, sets = np.unique(codes, axis=axis, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[sets.ravel()]
 
 
 def _collect(draw, measure, codes, m, units):
