@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import blas
 
 # Elements of a block while summing: bounds the float64 copy.
-_BLOCK_ELEMENTS = 1 << 22
+_BLOCK_ELEMENTS = 1 << 21
 
 
 class System(NamedTuple):
@@ -298,7 +298,8 @@ class _Sums:
             gram = gram[np.ix_(keep, keep)]
         gram = np.array(gram, order="F")
         blas.dsyr(-1.0 / self.w, f, lower=1, a=gram, overwrite_a=1)
-        _mirror(gram)
+        self._buffer = None
+        mirror(gram)
         return System(
             gram,
             fy - np.outer(f, self.y) / self.w,
@@ -309,7 +310,7 @@ class _Sums:
         )
 
 
-def _mirror(gram, size=512):
+def mirror(gram, size=512):
     """Copies the lower triangle to the upper one, block by block, in place."""
     k = len(gram)
     for i in range(0, k, size):

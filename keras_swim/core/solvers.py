@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from keras_swim.core.readout import mirror
 from keras_swim.core.triangle import Triangle
 
 SOLVERS = ("auto", "cholesky", "dual", "qr", "svd")
@@ -87,19 +88,29 @@ class Primal:
 
     def _kernel(self, penalty):
         if not self.many and penalty > 0:
-            gram = self.system.gram.copy(order="F")
-            gram[np.diag_indices_from(gram)] += penalty
             try:
-                factor = linalg.cho_factor(
-                    gram, lower=True, overwrite_a=True, check_finite=False
-                )
-                return linalg.cho_solve(factor, self.system.cross)
+                return self._cholesky(penalty)
             except linalg.LinAlgError:
                 pass  # Too close to singular: the eigenvalues tell how close.
         values, vectors = self.eigen
         return vectors @ (
             _inverse(values, penalty)[:, None] * (vectors.T @ self.system.cross)
         )
+
+    def _cholesky(self, penalty):
+        # In place, in the lower triangle; the upper one brings it back. A copy
+        # of a wide layer's Gram matrix is memory that can be spared.
+        gram = self.system.gram
+        diagonal = gram.diagonal().copy()
+        gram[np.diag_indices_from(gram)] += penalty
+        try:
+            factor = linalg.cho_factor(
+                gram, lower=True, overwrite_a=True, check_finite=False
+            )
+            return linalg.cho_solve(factor, self.system.cross, check_finite=False)
+        finally:
+            mirror(gram.T)
+            gram[np.diag_indices_from(gram)] = diagonal
 
 
 class Dual:

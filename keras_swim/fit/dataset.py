@@ -115,7 +115,7 @@ def feed(graph, keys, arrays):
     """Tensors for the given keys, in the dtype and rank that the graph has."""
     return [
         keras.ops.convert_to_tensor(
-            _ranked(array, graph.tensors[key]), dtype=graph.tensors[key].dtype
+            ranked(array, graph.tensors[key]), dtype=graph.tensors[key].dtype
         )
         for key, array in zip(keys, arrays, strict=True)
     ]
@@ -130,7 +130,7 @@ def check_inputs(graph, batch):
         )
     for key, array in zip(graph.inputs, batch.x, strict=True):
         expected = graph.tensors[key].shape
-        shape = _ranked(array, graph.tensors[key]).shape
+        shape = ranked(array, graph.tensors[key]).shape
         if len(shape) != len(expected) or any(
             want is not None and got != want
             for got, want in zip(shape[1:], expected[1:], strict=True)
@@ -208,11 +208,12 @@ def load(reader, plan, segment, batch_size, class_weight, advance):
     for readout, targets in zip(readouts, y, strict=True):
         readout.check_whole(targets)
     if class_weight is not None:
-        weights = _class_weighted(readouts, y, weights, class_weight)
+        weights = weighted_by_class(readouts, y, weights, class_weight)
     return Dataset(rows, y, raw_y, weights)
 
 
-def _class_weighted(readouts, y, weights, class_weight):
+def weighted_by_class(readouts, y, weights, class_weight):
+    """Sample weights multiplied by the weights of the rows' classes."""
     if len(readouts) > 1:
         raise ValueError(
             "`class_weight` is for models with one output. Received: a model "
@@ -235,8 +236,8 @@ def _columns(parts):
     ]
 
 
-def _ranked(array, tensor):
-    # Keras lets (n,) stand for (n, 1).
+def ranked(array, tensor):
+    """The array with a last axis of 1 where Keras lets (n,) stand for (n, 1)."""
     if array.ndim == len(tensor.shape) - 1 and tensor.shape[-1] == 1:
         return array[..., None]
     return array

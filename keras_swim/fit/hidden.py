@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_swim.core.targets import side_by_side
 from keras_swim.data.pool import pool_indices, pool_size
-from keras_swim.fit.dataset import feed
+from keras_swim.fit.dataset import feed, ranked
 from keras_swim.fit.options import POOL_STREAM
 from keras_swim.fit.segment import Segment
 from keras_swim.fit.statistics import set_statistics
@@ -30,7 +30,10 @@ def sample_hidden(plan, data, options, progress):
             options.generator(POOL_STREAM),
         )
         weight = data.pool_weight(index)
-        values = dict(zip(plan.cut, data.rows.take(index), strict=True))
+        values = {
+            key: ranked(array, plan.graph.tensors[key])
+            for key, array in zip(plan.cut, data.rows.take(index), strict=True)
+        }
         pending = []
         depth = 0
         for number, step in enumerate(plan.trunk):
@@ -93,9 +96,12 @@ def _advance_pool(plan, pending, later, values, options):
 def _sample_layer(plan, data, step, values, weight, index, depth, options):
     layer = step.operation
     codes = [
-        readout.codes(data.y[plan.readouts.index(readout)][index])
+        readout.codes(data.y[plan.readouts.index(readout)][index], values.shape[1:-1])
         for readout in plan.readouts_after(step)
     ]
+    if len({len(part) for part in codes}) > 1:
+        # Some targets have positions and some have not: compare whole rows.
+        codes = [part.reshape(len(index), -1).astype(float) for part in codes]
     try:
         layer.sample(
             values,

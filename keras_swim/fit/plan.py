@@ -166,8 +166,8 @@ def needs_statistics(layer):
     if isinstance(layer, keras.layers.Normalization) and layer.input_mean is None:
         # An adapted layer has moved away from its initial zeros and ones.
         return not layer.built or bool(
-            np.all(keras.ops.convert_to_numpy(layer.adapt_mean) == 0)
-            and np.all(keras.ops.convert_to_numpy(layer.adapt_variance) == 1)
+            np.all(keras.ops.convert_to_numpy(layer.adapt_mean.value) == 0)
+            and np.all(keras.ops.convert_to_numpy(layer.adapt_variance.value) == 1)
         )
     return False
 

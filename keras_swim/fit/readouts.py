@@ -94,8 +94,17 @@ class ReadoutLayer:
             return (y[:, 0] > 0.5).astype(np.int64)
         return None
 
-    def codes(self, y: np.ndarray) -> np.ndarray:
-        """What pairs are compared by."""
+    def codes(self, y: np.ndarray, positions: tuple[int, ...] = ()) -> np.ndarray:
+        """What pairs are compared by.
+
+        Args:
+            y: Prepared targets.
+            positions: Axes of a layer's input between rows and columns. If the
+                targets have the same ones, every position has its own code.
+        """
+        axes = y.shape[1:] if y.dtype.kind == "i" else y.shape[1:-1]
+        if positions and axes == tuple(positions):
+            return y.ravel() if y.dtype.kind == "i" else y.reshape(-1, self.units)
         return y if y.ndim == 1 else y.reshape(len(y), -1).astype(np.float64)
 
     def targets(self, y: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ def add_up(plan, data, options, progress):
     keys = [readout.features for readout in plan.readouts]
     segment = Segment(plan.trunk, plan.cut, keys)
     sums = None
-    with progress.stage("sums", "adding up features", data.count):
+    with progress.stage("sums", "adding up the features of all rows", data.count):
         for part, arrays in data.rows.blocks(options.block_rows):
             features = segment.tensors(feed(plan.graph, plan.cut, arrays))
             if sums is None:

@@ -2,7 +2,15 @@
 
 import keras
 
-from keras_swim.fit.dataset import check_inputs, load, prepare_targets, read, split
+from keras_swim.fit.dataset import (
+    check_inputs,
+    load,
+    output_weights,
+    prepare_targets,
+    read,
+    split,
+    weighted_by_class,
+)
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
 from keras_swim.fit.hidden import early_statistics, sample_hidden
 from keras_swim.fit.options import check_options
@@ -108,7 +116,7 @@ def swim_fit(
         model, x, y, sample_weight, validation_data, validation_split
     )
     plan = make_plan(model, reader.specs())
-    _check_first(plan, reader, validation)
+    _check_first(plan, reader, validation, class_weight)
     callbacks = keras.callbacks.CallbackList(
         callbacks, add_history=True, model=model, epochs=1, steps=1, verbose=0
     )
@@ -158,12 +166,15 @@ def _readers(model, x, y, sample_weight, validation_data, validation_split):
     return reader, read(validation_data, None, None, model)
 
 
-def _check_first(plan, reader, validation):
+def _check_first(plan, reader, validation, class_weight):
     """Raises for data that does not fit, before anything runs."""
     for part in (reader, validation):
         if part is not None:
             check_inputs(plan.graph, part.first)
-            prepare_targets(plan.readouts, part.first)
+            y = prepare_targets(plan.readouts, part.first)
+            weights = output_weights(part.first, plan.readouts)
+            if class_weight is not None:
+                weighted_by_class(plan.readouts, y, weights, class_weight)
     if reader.in_memory and reader.first.rows < 2:
         raise ValueError(
             "`swim_fit` needs two or more rows. Received: "
@@ -173,7 +184,8 @@ def _check_first(plan, reader, validation):
 
 def _load(plan, reader, options, class_weight, progress):
     total = reader.source.rows
-    with progress.stage("features", "reading, and running frozen layers", total):
+    title = "running frozen layers" if plan.prefix else "reading the data"
+    with progress.stage("features", title, total):
         if plan.early:
             early_statistics(plan, reader, options)
         segment = None
@@ -208,15 +220,18 @@ def _announce(plan, data, options, progress):
 
 def _sums_bytes(plan, readout, rows):
     width = plan.graph.tensors[readout.features].shape[-1] or 0
-    # Gram matrix, its centred copy and its factor.
-    return 8 * width * min(rows, width) * 3
+    # The Gram matrix (or the rows), and its centred copy.
+    return 8 * width * min(rows, width) * 2
 
 
 def _weights_of(layers):
     return [
         (
             layer,
-            [(weight, keras.ops.convert_to_numpy(weight)) for weight in layer.weights],
+            [
+                (weight, keras.ops.convert_to_numpy(weight.value))
+                for weight in layer.weights
+            ],
             getattr(layer, "pairs", None),
         )
         for layer in layers

@@ -192,7 +192,8 @@ class SampledDense(keras.layers.Dense):
         Args:
             x: `(n, ..., d)` array.
             codes: `None`, `(n,)` class codes or `(n, c)` real targets
-                (`keras_swim.core.targets.encode`).
+                (`keras_swim.core.targets.encode`); for inputs with positions
+                (rank above 2) optionally one a position, in C order.
             sample_weight: `None` or `(n,)`.
             rng: `numpy.random.Generator`.
             numbers: `None` or `(n,)`: what to call the rows in `pairs`.
@@ -261,7 +262,7 @@ class SampledDense(keras.layers.Dense):
     def _as_rows(self, x, codes, sample_weight, numbers):
         """Rows as the layer will see them, one for each position."""
         # Rows that become equal in the layer's dtype must not form a pair.
-        x = x.astype(_numpy_dtype(self.compute_dtype))
+        x = x.astype(_numpy_dtype(self.compute_dtype), copy=False)
         if x.dtype not in (np.float32, np.float64):
             x = x.astype(np.float32)
         if numbers is None:
@@ -271,7 +272,7 @@ class SampledDense(keras.layers.Dense):
             numbers = (numbers[:, None] * positions + np.arange(positions)).ravel()
             if sample_weight is not None:
                 sample_weight = np.repeat(sample_weight, positions)
-            if codes is not None:
+            if codes is not None and len(codes) == len(x):
                 codes = np.repeat(codes, positions, axis=0)
         return x.reshape(-1, x.shape[-1]), codes, sample_weight, numbers
 

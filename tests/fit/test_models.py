@@ -274,6 +274,9 @@ def test_sequences_of_positions(rng):
     assert history.history["r2"][0] > 0.97
     error = model.predict(x, verbose=0) - y
     assert np.mean(error**2) < 0.01
+    # Targets of the two positions behind each unit differ.
+    first, second = y.reshape(-1)[model.layers[0].pairs.T]
+    assert (first != second).all()
 
 
 @pytest.mark.parametrize(
@@ -343,3 +346,10 @@ def test_frozen_sampled_layer_is_kept(regression):
     swim_fit(model, x, y, seed=1, verbose=0)
     for first, second in zip(before, layer.get_weights(), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_one_column_without_its_axis(rng):
+    x = rng.uniform(-2, 2, size=300).astype("float32")
+    model = keras.Sequential([keras.Input((1,)), SampledDense(50), layers.Dense(1)])
+    swim_fit(model, x, np.sin(x), seed=0, verbose=0)
+    assert r2(model, x[:, None], np.sin(x)) > 0.99
