@@ -38,6 +38,12 @@ _BLOCK_ELEMENTS = 1 << 19
 _MOST_ROUNDS = 8
 
 
+_TOO_FEW = (
+    "Expected two or more rows (of positive weight) to form a pair. "
+    "Received: {}. Pass more rows."
+)
+
+
 class Sample(NamedTuple):
     """What `sample_pairs` returns.
 
@@ -101,6 +107,8 @@ def sample_pairs(
         A `Sample`.
     """
     n = x.shape[0]
+    if n < 2:
+        raise ValueError(_TOO_FEW.format(n))
     m = int(np.ceil(candidates * n * np.ceil(units / n)))
     columns = _Columns(x.shape[1], rng, subset_sizes, groups)
     measure = _Measure(x, x_norm, y_norm, epsilon, columns)
@@ -183,10 +191,7 @@ class _Draw:
         weight = np.ones(n) if sample_weight is None else sample_weight
         usable = np.flatnonzero(weight)
         if len(usable) < 2:
-            raise ValueError(
-                "Expected two or more rows (of positive weight) to form a "
-                f"pair. Received: {len(usable)}. Pass more rows."
-            )
+            raise ValueError(_TOO_FEW.format(len(usable)))
         self.order = usable[np.argsort(sets[usable], kind="stable")]
         self.weight = np.asarray(weight, dtype=np.float64)[self.order]
         in_order = sets[self.order]

@@ -15,25 +15,37 @@ def pool_size(units):
     return max(4 * units, 10_000)
 
 
-def pool_indices(rows, size, rng):
-    """Sorted numbers of `size` of `rows` rows, or of all."""
-    priority = rng.random(rows)
-    if rows <= size:
-        return np.arange(rows)
+def pool_indices(rows, size, rng, weight=None):
+    """Sorted numbers of `size` of `rows` rows, or of all that have weight."""
+    priority = _priorities(rows, rng, weight)
+    usable = np.flatnonzero(np.isfinite(priority))
+    if len(usable) <= size:
+        return usable
     return np.sort(np.argpartition(priority, size - 1)[:size])
 
 
 def draw_pool(source, size, rng):
     """Returns the row numbers of the pool and its rows as a `Batch`."""
     if isinstance(source, ArraySource):
-        index = pool_indices(source.rows, size, rng)
+        weight = source.data.weight[0] if source.data.weight else None
+        index = pool_indices(source.rows, size, rng, weight)
         return index, _take(source.data, index)
     kept = _Lowest(size)
     seen = 0
     for batch in source.batches():
-        kept.add(np.arange(seen, seen + batch.rows), rng.random(batch.rows), batch)
+        weight = batch.weight[0] if batch.weight else None
+        priority = _priorities(batch.rows, rng, weight)
+        kept.add(np.arange(seen, seen + batch.rows), priority, batch)
         seen += batch.rows
     return kept.result()
+
+
+def _priorities(rows, rng, weight):
+    priority = rng.random(rows)
+    if weight is not None:
+        # Rows that count for nothing take no place.
+        priority[weight == 0] = np.inf
+    return priority
 
 
 class _Lowest:

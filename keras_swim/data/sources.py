@@ -100,7 +100,10 @@ def as_source(x, y=None, sample_weight=None, names=None):
     names = names or Names()
     start, once = _stream(x)
     if start is None:
-        return ArraySource(_flatten(x, y, sample_weight, names))
+        batch = _flatten(x, y, sample_weight, names)
+        if not batch.rows:
+            raise ValueError("Expected one or more rows. Received: an empty array.")
+        return ArraySource(batch)
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(
@@ -204,7 +207,9 @@ def _flatten(x, y, weight, names):
     if x is None:
         raise ValueError("Expected data, received: x=None.")
     xs = [_array(part) for part in _parts(x, names.inputs)]
-    ys = [] if y is None else [_array(part) for part in _parts(y, names.outputs)]
+    ys = []
+    if y is not None:
+        ys = [_array(part, text=True) for part in _parts(y, names.outputs)]
     weights = []
     if weight is not None:
         weights = [_array(part) for part in _parts(weight, names.outputs)]
@@ -223,8 +228,6 @@ def _flatten(x, y, weight, names):
         raise ValueError(
             f"All arrays must have the same number of rows. Received: {received}."
         )
-    if 0 in lengths and not isinstance(x, Iterator):
-        raise ValueError("Expected one or more rows. Received: an empty array.")
     for array in weights:
         if array.ndim != 1:
             raise ValueError(
@@ -236,29 +239,28 @@ def _flatten(x, y, weight, names):
 
 def _parts(data, names):
     if isinstance(data, dict):
-        if names and set(names) >= set(data):
-            missing = [name for name in names if name not in data]
-            if missing:
-                raise ValueError(
-                    f"The data has no entry for {missing}. Received: keys "
-                    f"{sorted(data)}."
-                )
+        if names and set(names) == set(data):
             return [data[name] for name in names]
-        if names and len(names) > 1:
+        missing = [name for name in names or () if name not in data]
+        if missing and set(data) < set(names):
             raise ValueError(
-                f"Expected a dict with the keys {names}. Received: "
+                f"The data has no entry for {missing}. Received: keys {sorted(data)}."
+            )
+        if names and not len(names) == len(data) == 1:
+            raise ValueError(
+                f"Expected a dict with the keys {names}. Received: keys "
                 f"{sorted(map(str, data))}."
             )
         return [data[key] for key in sorted(data)]
     if isinstance(data, (list, tuple)):
-        if data and not any(hasattr(part, "shape") for part in data):
+        if data and not any(len(getattr(part, "shape", ())) for part in data):
             # A plain list of numbers or of rows is one array.
             return [np.asarray(data)]
         return list(data)
     return [data]
 
 
-def _array(data: Any) -> np.ndarray:
+def _array(data: Any, text: bool = False) -> np.ndarray:
     if isinstance(data, np.ndarray):
         array = data
     elif hasattr(data, "to_numpy"):  # pandas, polars
@@ -267,18 +269,19 @@ def _array(data: Any) -> np.ndarray:
         array = np.asarray(keras.ops.convert_to_numpy(data))
     else:
         array = np.asarray(data)
-    if array.dtype.kind == "O":
-        raise (
-            TypeError(
-                "Expected numbers, received an array of Python objects "
-                f"({type(array.flat[0]).__name__}, ...). Convert it to a numeric "
-                "dtype first."
-            )
-            if not _is_text(array)
-            else TypeError(
-                "Expected numbers, received text. Turn labels into integers first, "
-                "for example with `numpy.unique(labels, return_inverse=True)`."
-            )
+    if array.dtype.kind == "O" and array.size and isinstance(array.flat[0], str):
+        array = array.astype(str)
+    if array.dtype.kind in "SU":
+        if text:
+            return array
+        raise TypeError(
+            "Expected numbers, received text. Turn labels into integers first, "
+            "for example with `numpy.unique(labels, return_inverse=True)`."
+        )
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(
+            "Expected numbers, received an array of Python objects (dtype "
+            f"{array.dtype}). Convert it to a numeric dtype first."
         )
     if array.dtype.kind == "c":
         raise TypeError(
@@ -286,10 +289,6 @@ def _array(data: Any) -> np.ndarray:
             "imaginary parts as separate columns."
         )
     return array
-
-
-def _is_text(array):
-    return array.size and isinstance(array.flat[0], str)
 
 
 def _slice(batch, part):

@@ -28,6 +28,7 @@ def sample_hidden(plan, data, options, progress):
             data.count,
             pool_size(max(units, default=0)),
             options.generator(POOL_STREAM),
+            data.pool_weight(slice(None)),
         )
         weight = data.pool_weight(index)
         values = {

@@ -127,7 +127,9 @@ class SampledDense(keras.layers.Dense):
         self.replace = bool(replace)
         self.subset_sizes = _integers("subset_sizes", subset_sizes)
         self.groups = _integers("groups", groups)
-        self.constants = None if constants is None else tuple(map(float, constants))
+        self.constants = constants
+        if constants is not None:
+            self.constants = tuple(constants_for("custom", constants)[:2])
         self.seed = None if seed is None else _integer("seed", seed, at_least=0)
         if sampler != "random":
             # An unknown activation should fail here, not after a long pass.
@@ -150,8 +152,9 @@ class SampledDense(keras.layers.Dense):
                 function returning one. Data sets yield `(x, y)` or
                 `(x, y, sample_weight)` batches.
             y: Targets: integer labels (classes), one-hot codes, or real
-                targets of any width. Not needed by the samplers `"uniform"`
-                and `"random"`.
+                targets of any width; for inputs of rank above 2 one a row or
+                one a position. Not needed by the samplers `"uniform"` and
+                `"random"`.
             sample_weight: One non-negative weight a row; a row of weight 2
                 counts as two rows.
             depth: Number of sampled layers before this one in its model. From
@@ -168,7 +171,7 @@ class SampledDense(keras.layers.Dense):
             )
         targets = None
         if pool.y:
-            targets = side_by_side([encode(part) for part in pool.y])
+            targets = side_by_side([_codes(part, pool.x[0]) for part in pool.y])
         self.sample(
             pool.x[0],
             targets,
@@ -211,9 +214,7 @@ class SampledDense(keras.layers.Dense):
                 '`sampler="gradient"` needs targets: call `adapt(x, y)`, or use '
                 '`sampler="uniform"`.'
             )
-        if not self.built:
-            self.build((None, *x.shape[1:]))
-        elif self.kernel.shape[0] != x.shape[-1]:
+        if self.built and self.kernel.shape[0] != x.shape[-1]:
             raise ValueError(
                 f"The layer was built for {self.kernel.shape[0]} columns. "
                 f"Received: x.shape={x.shape}"
@@ -222,7 +223,7 @@ class SampledDense(keras.layers.Dense):
             kernel, bias = random_parameters(
                 x.shape[-1], self.units, rng, self.scale, "float64"
             )
-            self._assign(kernel, bias, None)
+            self._assign(x.shape, kernel, bias, None)
             return
         rows, codes, sample_weight, numbers = self._as_rows(
             x, codes, sample_weight, numbers
@@ -257,12 +258,20 @@ class SampledDense(keras.layers.Dense):
                 f"Two rows are so close that their unit overflows {self.dtype}. "
                 "Use a wider dtype, or remove near-duplicate rows."
             )
-        self._assign(kernel, bias, numbers[drawn.pairs])
+        self._assign(x.shape, kernel, bias, numbers[drawn.pairs])
 
     def _as_rows(self, x, codes, sample_weight, numbers):
         """Rows as the layer will see them, one for each position."""
         # Rows that become equal in the layer's dtype must not form a pair.
-        x = x.astype(_numpy_dtype(self.compute_dtype), copy=False)
+        dtype = _numpy_dtype(self.compute_dtype)
+        with np.errstate(over="ignore"):
+            cast = x.astype(dtype, copy=False)
+        if cast is not x and not np.isfinite(cast.astype(np.float64)).all():
+            raise ValueError(
+                f"`x` holds numbers too large for the layer's dtype {dtype.name}. "
+                "Scale the data, or use a wider dtype."
+            )
+        x = cast
         if x.dtype not in (np.float32, np.float64):
             x = x.astype(np.float32)
         if numbers is None:
@@ -276,7 +285,10 @@ class SampledDense(keras.layers.Dense):
                 codes = np.repeat(codes, positions, axis=0)
         return x.reshape(-1, x.shape[-1]), codes, sample_weight, numbers
 
-    def _assign(self, kernel, bias, pairs):
+    def _assign(self, shape, kernel, bias, pairs):
+        # Built only now: data that was refused must not fix the columns.
+        if not self.built:
+            self.build((None, *shape[1:]))
         self._kernel.assign(kernel)
         if self.bias is not None:
             self.bias.assign(bias)
@@ -319,6 +331,14 @@ class SampledDense(keras.layers.Dense):
         self._pairs = np.array(store["pairs"]) if "pairs" in keys else None
 
 
+def _codes(y, x):
+    """Encoded targets: one a row or, where y has x's positions, one each."""
+    positions = x.shape[:-1]
+    if x.ndim > 2 and y.shape[: len(positions)] == positions:
+        y = y.reshape(-1, *y.shape[len(positions) :])
+    return encode(y)
+
+
 def _numpy_dtype(name):
     if name == "bfloat16":
         import ml_dtypes
@@ -341,6 +361,10 @@ def _integer(name, value, at_least):
 def _integers(name, values):
     if values is None:
         return None
+    if not np.iterable(values) or isinstance(values, str):
+        raise ValueError(
+            f"`{name}` must be a list of integers. Received: {name}={values!r}"
+        )
     return [_integer(name, value, at_least=0) for value in values]
 
 
