@@ -164,7 +164,8 @@ def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
         largest = np.abs(step).max(axis=1, keepdims=True)
         unit = step / largest
         w = s1 * unit / (np.einsum("kd,kd->k", unit, unit)[:, None] * largest)
-        w = w.astype(dtype)
+        with np.errstate(over="ignore"):  # The layer looks for infinities.
+            w = w.astype(dtype)
         rows[part] = w
         middle = 0.5 * (a + b)
         bias[part] = s1 / 2 - s2 - np.einsum("kd,kd->k", w.astype(np.float64), middle)

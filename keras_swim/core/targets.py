@@ -11,7 +11,7 @@ def encode(y):
     """Turns targets into what pairs are compared by.
 
     Args:
-        y: Integer, boolean or string labels of shape `(n,)` or `(n, 1)`, or
+        y: Integer, boolean or string labels of shape `(n,)` or `(n, ...)`, or
             real targets of shape `(n,)` or `(n, ...)`. Integers mean classes:
             pass floats for a regression on whole numbers.
 
@@ -27,10 +27,12 @@ def encode(y):
     """
     y = np.asarray(y)
     if y.dtype.kind in "biuOSU":
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim == 1:
-            return np.unique(y, return_inverse=True)[1].astype(np.int64)
+        # Several columns: rows differ as soon as one of their labels does.
+        y = y.reshape(len(y), -1) if y.ndim > 1 else y
+        y = y[:, 0] if y.ndim > 1 and y.shape[1] == 1 else y
+        axis = None if y.ndim == 1 else 0
+        codes = np.unique(y, axis=axis, return_inverse=True)[1]
+        return codes.ravel().astype(np.int64)
     return y.reshape(len(y), -1).astype(np.float64)
 
 

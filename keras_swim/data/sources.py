@@ -72,10 +72,18 @@ class StreamSource:
                 "`keras.utils.PyDataset`."
             )
         self._used = True
-        seen = 0
+        seen, first = 0, ()
         for element in self._start():
-            x, y, weight = keras.utils.unpack_x_y_sample_weight(_as_tuple(element))
+            x, y, weight = keras.utils.unpack_x_y_sample_weight(element)
             batch = _flatten(x, y, weight, self._names)
+            parts = tuple(map(len, batch))
+            if seen and parts != first:
+                raise ValueError(
+                    "All batches must have the same parts. Received: "
+                    f"{first} arrays in x, y and sample_weight at first, "
+                    f"{parts} after row {seen}."
+                )
+            first = parts
             check_values(batch, seen)
             seen += batch.rows
             if batch.rows:
@@ -194,13 +202,6 @@ def _is_data_loader(x):
         base.__module__.startswith("torch.utils.data") and base.__name__ == "DataLoader"
         for base in type(x).__mro__
     )
-
-
-def _as_tuple(element):
-    # A DataLoader yields lists where Keras knows tuples.
-    if isinstance(element, list) and 1 <= len(element) <= 3:
-        return tuple(element)
-    return element
 
 
 def _flatten(x, y, weight, names):

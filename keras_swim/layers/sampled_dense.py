@@ -383,7 +383,7 @@ def _positive(name, value):
 def _norm(name, value):
     if value == np.inf:
         return "inf"
-    if value not in (1, 2, "inf"):
+    if isinstance(value, bool) or value not in (1, 2, "inf"):
         raise ValueError(f'`{name}` must be 1, 2 or "inf". Received: {name}={value!r}')
     return value
 

@@ -40,9 +40,11 @@ def test_real_targets_become_columns(shape):
     np.testing.assert_array_equal(codes, y.reshape(6, -1))
 
 
-def test_one_hot_integers_are_targets_and_no_labels():
-    y = np.array([[1, 0], [0, 1]])
-    np.testing.assert_array_equal(encode(y), [[1.0, 0.0], [0.0, 1.0]])
+def test_rows_of_several_integer_columns_are_classes():
+    # One-hot codes, and several labels at once: no column is a magnitude.
+    assert encode(np.array([[0, 1], [1, 0], [0, 1]])).tolist() == [0, 1, 0]
+    codes = encode(np.array([[7, 1], [7, 2], [8, 1], [7, 2]]))
+    assert codes[1] == codes[3] and len(set(codes.tolist())) == 3
 
 
 def test_numbering_of_the_classes_does_not_matter():

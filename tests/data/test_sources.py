@@ -330,6 +330,8 @@ def test_an_unbatched_stream_is_refused(parts):
 )
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["x", "y", "weight"])
 def test_arrays_that_hold_no_real_numbers(parts, at, change, message, stream):
+    if at == 1 and message.startswith("text"):
+        pytest.skip("labels may be text")
     given = list(parts)
     given[at] = change(given[at])
     with pytest.raises(TypeError, match=message):
