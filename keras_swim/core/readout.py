@@ -20,6 +20,10 @@ from scipy.linalg import blas
 _BLOCK_ELEMENTS = 1 << 21
 
 
+# Rows that are summed up in float32 before they are added in float64.
+_SINGLE_ROWS = 8192
+
+
 class System(NamedTuple):
     """Centred normal equations: what is left when the bias is solved for.
 
@@ -94,7 +98,11 @@ class ReadoutState:
         return self._sums is None
 
     def update(self, features, targets, sample_weight=None):
-        """Adds a batch of rows. Returns the state."""
+        """Adds a batch of rows; those of weight 0 do not count.
+
+        Returns:
+            The state.
+        """
         features = np.asarray(features)
         targets = np.asarray(targets, dtype=np.float64)
         self._check(features, targets, sample_weight)
@@ -103,12 +111,13 @@ class ReadoutState:
             if sample_weight is None
             else np.asarray(sample_weight, dtype=np.float64)
         )
-        self.count += len(features)
+        here = weight > 0
+        self.count += int(np.count_nonzero(here))
         if self._sums is not None:
             self._sums.add_rows(Rows(features, targets, weight), self.dtype)
             return self
-        # A copy, and no view: batches are often slices of one buffer.
-        self._rows.append(Rows(features.copy(), targets.copy(), weight.copy()))
+        # Copies, no views: batches are often slices of one buffer.
+        self._rows.append(Rows(features[here], targets[here], weight[here]))
         if self.form == "auto" and self.count > self.units:
             self._to_sums()
         return self
@@ -208,6 +217,8 @@ class _Sums:
     def __init__(self, units, outputs):
         self.offsets = None
         self._buffer = None
+        self._single: np.ndarray | None = None
+        self._single_rows = 0
         self.w = 0.0
         self.f, self.y = np.zeros(units), np.zeros(outputs)
         # BLAS adds into a Fortran-ordered triangle without a temporary.
@@ -226,7 +237,7 @@ class _Sums:
         return made
 
     def add_rows(self, rows, dtype):
-        if not len(rows.features):
+        if not rows.weight.any():
             return
         if self.offsets is None:
             self.offsets = (
@@ -244,25 +255,41 @@ class _Sums:
         f = self._buffer[: len(features)]
         np.subtract(features, self.offsets[0], out=f, casting="same_kind")
         y = targets - self.offsets[1]
-        if np.any(weight != 1.0):
-            root = np.sqrt(weight)
+        root = np.sqrt(weight)
+        # Weights are mostly 1, and 0 for rows that are held out: spare the
+        # multiplication.
+        absent = np.flatnonzero(weight == 0)
+        f[absent], y[absent] = 0.0, 0.0
+        if np.any((weight != 0.0) & (weight != 1.0)):
             f *= root[:, None].astype(dtype)
             y *= root[:, None]
-        else:
-            root = np.ones(len(f))
         self.w += weight.sum()
-        self.y += root @ y
-        self.yy += y.T @ y
+        self.y += np.einsum("n,nc->c", root, y)
+        self.yy += np.einsum("nc,ne->ce", y, y)
+        # SciPy's BLAS for every product: NumPy brings another one, whose
+        # threads would wait busily on the cores that this one needs.
         if dtype == "float64":
-            self.f += root @ f
-            self.fy += f.T @ y
+            self.f += blas.dgemv(1.0, f.T, root)
+            self.fy += blas.dgemm(1.0, f.T, y.T, trans_b=1)
             self.ff = blas.dsyrk(1.0, f.T, 1.0, self.ff, lower=1, overwrite_c=1)
-        else:
-            self.f += root.astype(dtype) @ f
-            self.fy += f.T @ y.astype(dtype)
-            self.ff += blas.ssyrk(1.0, f.T, lower=1)
+            return
+        self.f += blas.sgemv(1.0, f.T, root.astype(dtype))
+        self.fy += blas.sgemm(1.0, f.T, y.T.astype(dtype), trans_b=1)
+        if self._single is None:
+            self._single = np.zeros(self.ff.shape, dtype, order="F")
+        self._single = blas.ssyrk(1.0, f.T, 1.0, self._single, lower=1, overwrite_c=1)
+        self._single_rows += len(f)
+        if self._single_rows >= _SINGLE_ROWS:
+            self._flush()
+
+    def _flush(self):
+        """Adds what was summed up in float32."""
+        if self._single is not None:
+            self.ff += self._single
+            self._single, self._single_rows = None, 0
 
     def add_sums(self, other):
+        other._flush()
         if other.offsets is None:
             return
         if self.offsets is None:
@@ -286,6 +313,7 @@ class _Sums:
         self.w += other.w
 
     def system(self, keep):
+        self._flush()
         if self.w <= 0:
             raise ValueError(
                 "The readout needs rows of positive weight. Received: "

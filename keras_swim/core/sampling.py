@@ -33,6 +33,8 @@ SAMPLERS = ("gradient", "uniform", "random")
 # nothing of size m * d is ever made.
 _BLOCK_ELEMENTS = 1 << 19
 
+_CANDIDATES_A_UNIT = 4
+
 # How often more candidates are drawn when too many of them were drawn before
 # or join equal rows.
 _MOST_ROUNDS = 8
@@ -92,7 +94,7 @@ def sample_pairs(
         rng: `numpy.random.Generator`.
         sampler: `"gradient"` (in proportion to q) or `"uniform"`.
         candidates: Number of candidate pairs as a multiple of
-            `n * ceil(k / n)`.
+            `n * ceil(k / n)`; without replacement at least four a unit.
         x_norm, y_norm: Norms in q: 1, 2 or `numpy.inf`.
         mirrored: Whether `(a, b)` and `(b, a)` count as one pair.
         replace: Whether a pair may be drawn more than once.
@@ -110,6 +112,9 @@ def sample_pairs(
     if n < 2:
         raise ValueError(_TOO_FEW.format(n))
     m = int(np.ceil(candidates * n * np.ceil(units / n)))
+    if not replace:
+        # With as many candidates as units, all would be taken, good or bad.
+        m = max(m, _CANDIDATES_A_UNIT * units)
     columns = _Columns(x.shape[1], rng, subset_sizes, groups)
     measure = _Measure(x, x_norm, y_norm, epsilon, columns)
     pool = None

@@ -50,12 +50,23 @@ class Segment(keras.layers.Layer):
 
 def as_array(tensor):
     """NumPy array of a tensor, in a dtype that NumPy computes with."""
+    if _is_readable(tensor):
+        # TensorFlow's own conversion copies; a view is enough to read from.
+        return np.asarray(memoryview(tensor))
     array = np.asarray(keras.ops.convert_to_numpy(tensor))
     if array.dtype.kind == "V" or array.dtype == np.float16:
         return array.astype(np.float32)
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     return array
+
+
+def _is_readable(tensor):
+    return (
+        keras.backend.backend() == "tensorflow"
+        and keras.backend.standardize_dtype(tensor.dtype) in ("float32", "float64")
+        and "CPU" in getattr(tensor, "device", "")
+    )
 
 
 def _needed(steps, outputs):

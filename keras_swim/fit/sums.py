@@ -40,13 +40,12 @@ class HostSums:
         """
         features = as_array(features)
         features = features.reshape(-1, features.shape[-1])
-        if not self.folds or (group < 0).all():
-            self.rest.update(features, targets, weight)
-            return
-        for fold, state in enumerate([*self.folds, self.rest]):
-            here = group == (fold if fold < len(self.folds) else -1)
-            if here.any():
+        for fold, state in enumerate(self.folds):
+            here = np.flatnonzero(group == fold)
+            if len(here):
                 state.update(features[here], targets[here], weight[here])
+        # Held-out rows have weight 0 here: cheaper than copying the others.
+        self.rest.update(features, targets, np.where(group < 0, weight, 0.0))
 
     def scorer(self, fold):
         """Function from kernel and bias to the scores of a fold's rows."""

@@ -50,7 +50,8 @@ class SampledDense(keras.layers.Dense):
             uniformly. `"random"` uses no data at all: normal kernel, bias
             uniform in [-pi, pi]. Defaults to `"gradient"`.
         candidates: Positive number. So many candidate pairs a row are looked
-            at (times `ceil(units / rows)`). Defaults to `2`.
+            at (times `ceil(units / rows)`), and at least four a unit unless
+            `replace=True`. Defaults to `1`.
         x_norm: Norm of the distance of two rows when candidates are compared:
             1, 2 or `"inf"`. Defaults to `2`.
         y_norm: Norm of the difference of two targets: 1, 2 or `"inf"`.
@@ -98,7 +99,7 @@ class SampledDense(keras.layers.Dense):
         *,
         scale=1.0,
         sampler="gradient",
-        candidates=2,
+        candidates=1,
         x_norm=2,
         y_norm="inf",
         replace=False,
