@@ -37,6 +37,8 @@ def add_up(plan, data, options, progress):
                     features[i], targets, weight, np.repeat(group[part], positions)
                 )
             progress.advance(part.stop - part.start)
+            # Or two blocks of features would live while the next is made.
+            del features, arrays
     return sums, folds
 
 
