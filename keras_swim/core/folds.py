@@ -11,7 +11,9 @@ rows says enough, and only the first fold or folds are scored.
 import numpy as np
 
 FOLDS = 5
+# Held-out rows that are enough to choose a penalty, and to fit a temperature.
 ENOUGH_ROWS = 2048
+ENOUGH_FOR_TEMPERATURE = 1024
 
 
 def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):

@@ -209,6 +209,8 @@ class ReadoutState:
                 f"`sample_weight` must have shape ({len(features)},). "
                 f"Received: sample_weight.shape={np.shape(sample_weight)}"
             )
+        if sample_weight is not None and not np.min(sample_weight, initial=0) >= 0:
+            raise ValueError("`sample_weight` must hold numbers that are 0 or more.")
 
 
 class _Sums:
@@ -319,12 +321,13 @@ class _Sums:
                 "The readout needs rows of positive weight. Received: "
                 f"total weight {self.w}. Check `sample_weight` and the data."
             )
-        f, gram, fy = self.f, self.ff, self.fy
-        offset = self.offsets[0]
-        if keep is not None:
+        f, fy, offset = self.f, self.fy, self.offsets[0]
+        if keep is None:
+            gram = self.ff.copy(order="F")
+        else:
             f, fy, offset = f[keep], fy[keep], offset[keep]
-            gram = gram[np.ix_(keep, keep)]
-        gram = np.array(gram, order="F")
+            # Transposed twice: the copy then is Fortran-ordered at once.
+            gram = self.ff.T[np.ix_(keep, keep)].T
         blas.dsyr(-1.0 / self.w, f, lower=1, a=gram, overwrite_a=1)
         self._buffer = None
         mirror(gram)

@@ -70,14 +70,17 @@ class Primal:
         self.keep = keep
         self.known = {}
         self.system = state.system(keep)
-        self.many = many and len(self.system.gram) <= _EIGEN_SIZE
+        self.diagonal: np.ndarray | None = None
+        gram = self.system.gram
+        self.mean_square = _mean_square(np.trace(gram), len(gram))
+        self.many = many and len(gram) <= _EIGEN_SIZE
 
     def penalty(self, l2):
-        return l2 * _mean_square(np.trace(self.system.gram), len(self.system.gram))
+        return l2 * self.mean_square
 
     @cached_property
     def eigen(self):
-        return linalg.eigh(self.system.gram, driver="evd", check_finite=False)
+        return linalg.eigh(self._whole_gram(), driver="evd", check_finite=False)
 
     def coefficients(self, l2):
         """Kernel and bias for one value of `l2`."""
@@ -98,19 +101,24 @@ class Primal:
         )
 
     def _cholesky(self, penalty):
-        # In place, in the lower triangle; the upper one brings it back. A copy
-        # of a wide layer's Gram matrix is memory that can be spared.
-        gram = self.system.gram
-        diagonal = gram.diagonal().copy()
+        # In place, in the lower triangle: a copy of a wide layer's Gram matrix
+        # is memory that can be spared.
+        gram = self._whole_gram()
+        self.diagonal = gram.diagonal().copy()
         gram[np.diag_indices_from(gram)] += penalty
-        try:
-            factor = linalg.cho_factor(
-                gram, lower=True, overwrite_a=True, check_finite=False
-            )
-            return linalg.cho_solve(factor, self.system.cross, check_finite=False)
-        finally:
+        factor = linalg.cho_factor(
+            gram, lower=True, overwrite_a=True, check_finite=False
+        )
+        return linalg.cho_solve(factor, self.system.cross, check_finite=False)
+
+    def _whole_gram(self):
+        """The Gram matrix; if a factor is in its place, brought back."""
+        gram = self.system.gram
+        if self.diagonal is not None:
             mirror(gram.T)
-            gram[np.diag_indices_from(gram)] = diagonal
+            gram[np.diag_indices_from(gram)] = self.diagonal
+            self.diagonal = None
+        return gram
 
 
 class Dual:

@@ -3,7 +3,12 @@
 import keras
 import numpy as np
 
-from keras_swim.core.folds import held_out_folds, untouched_units
+from keras_swim.core.folds import (
+    ENOUGH_FOR_TEMPERATURE,
+    ENOUGH_ROWS,
+    held_out_folds,
+    untouched_units,
+)
 from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
 from keras_swim.core.solvers import factor, solve
 from keras_swim.fit.dataset import feed
@@ -87,7 +92,10 @@ def _folds(plan, data, options):
     if not (options.chooses_l2 or any(readout.calibrated for readout in plan.readouts)):
         return []
     labels = plan.readouts[0].labels(data.y[0])
-    return held_out_folds(data.count, options.generator(FOLD_STREAM), labels)
+    enough = ENOUGH_ROWS if options.chooses_l2 else ENOUGH_FOR_TEMPERATURE
+    return held_out_folds(
+        data.count, options.generator(FOLD_STREAM), labels, enough=enough
+    )
 
 
 def _make_sums(readout, features, rows, folds, options):

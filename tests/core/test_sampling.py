@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keras_swim.core import sampling
+from keras_swim.core import candidates
 from keras_swim.core.activations import constants_for
 from keras_swim.core.sampling import (
     Sample,
@@ -156,7 +156,7 @@ def test_blocks_of_units_do_not_show(monkeypatch):
     x, y = _data()
     sample = sample_pairs(x, y, 50, np.random.default_rng(1))
     whole = pair_parameters(x, sample, TANH)
-    monkeypatch.setattr(sampling, "_BLOCK_ELEMENTS", 7 * x.shape[1])
+    monkeypatch.setattr(candidates, "_BLOCK_ELEMENTS", 7 * x.shape[1])
     again = sample_pairs(x, y, 50, np.random.default_rng(1))
     np.testing.assert_array_equal(again.pairs, sample.pairs)
     for part, known in zip(pair_parameters(x, sample, TANH), whole, strict=True):
