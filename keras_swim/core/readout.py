@@ -5,50 +5,13 @@ and their products. Sums add, so batches, shards and folds merge exactly, in
 any order. While there are fewer rows than units the rows themselves are the
 smaller description, and the state keeps those instead.
 
-Sums are taken relative to an offset (the first batch's means): features whose
-mean is far larger than their spread would otherwise cancel away.
-
 Shapes: n rows, k units, c outputs.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.linalg import blas
 
-# Elements of a block while summing: bounds the float64 copy.
-_BLOCK_ELEMENTS = 1 << 21
-
-
-# Rows that are summed up in float32 before they are added in float64.
-_SINGLE_ROWS = 8192
-
-
-class System(NamedTuple):
-    """Centred normal equations: what is left when the bias is solved for.
-
-    Attributes:
-        gram: `(k, k)`, sum of w (f - mean)(f - mean)'.
-        cross: `(k, c)`, sum of w (f - mean)(y - mean)'.
-        feature_mean, target_mean: Weighted means.
-        target_square: `(c,)`, sum of w (y - mean)^2.
-        weight: Sum of the weights.
-    """
-
-    gram: np.ndarray
-    cross: np.ndarray
-    feature_mean: np.ndarray
-    target_mean: np.ndarray
-    target_square: np.ndarray
-    weight: float
-
-
-class Rows(NamedTuple):
-    """Rows kept as they came: features `(n, k)`, targets `(n, c)`, weights."""
-
-    features: np.ndarray
-    targets: np.ndarray
-    weight: np.ndarray
+from keras_swim.core.moments import Rows, Sums
+from keras_swim.core.state_file import read_arrays, write_arrays
 
 
 class ReadoutState:
@@ -88,9 +51,9 @@ class ReadoutState:
         self.form, self.dtype = form, dtype
         self.count = 0
         self._rows: list[Rows] = []
-        self._sums: _Sums | None = None
+        self._sums: Sums | None = None
         if form == "sums":
-            self._sums = _Sums(self.units, self.outputs)
+            self._sums = Sums(self.units, self.outputs)
 
     @property
     def keeps_rows(self):
@@ -106,11 +69,7 @@ class ReadoutState:
         features = np.asarray(features)
         targets = np.asarray(targets, dtype=np.float64)
         self._check(features, targets, sample_weight)
-        weight = (
-            np.ones(len(features))
-            if sample_weight is None
-            else np.asarray(sample_weight, dtype=np.float64)
-        )
+        weight = _weights(features, sample_weight)
         here = weight > 0
         self.count += int(np.count_nonzero(here))
         if self._sums is not None:
@@ -156,9 +115,111 @@ class ReadoutState:
             sums: Dict with `w`, `f`, `y`, `ff`, `fy`, `yy`.
         """
         other = ReadoutState(self.units, self.outputs, form="sums")
-        other._sums = _Sums.from_parts(offsets, sums)
+        other._sums = Sums.from_parts(offsets, sums)
         other.count = count
         return self.merge(other)
+
+    def remove(self, features, targets, sample_weight=None):
+        """Takes rows out again that were added before. Returns the state.
+
+        From sums they are subtracted; a state that keeps rows must hold them.
+        """
+        features = np.asarray(features)
+        targets = np.asarray(targets, dtype=np.float64)
+        self._check(features, targets, sample_weight)
+        weight = _weights(features, sample_weight)
+        if self._sums is not None:
+            self._sums.subtract_rows(Rows(features, targets, weight), self.dtype)
+            self.count -= int(np.count_nonzero(weight))
+            return self
+        kept = self.rows()
+        left = np.ones(len(kept.weight), dtype=bool)
+        places = _places(kept)
+        for row in zip(features, targets, weight, strict=True):
+            found = places.get(_row_key(*row))
+            if row[2] > 0:
+                if not found:
+                    raise ValueError(
+                        "`remove()` takes out rows that were added before. "
+                        "Received a row that the state does not hold; nothing "
+                        "was removed."
+                    )
+                left[found.pop()] = False
+        self._rows = [Rows(*(part[left] for part in kept))]
+        self.count = int(left.sum())
+        return self
+
+    def add_outputs(self, count):
+        """Adds outputs (new classes), 0 for all rows so far. Returns the state."""
+        if count < 1:
+            raise ValueError(f"`count` must be 1 or more. Received: count={count!r}")
+        self.outputs += count
+        self._rows = [
+            rows._replace(targets=np.pad(rows.targets, ((0, 0), (0, count))))
+            for rows in self._rows
+        ]
+        if self._sums is not None:
+            self._sums.add_outputs(count)
+        return self
+
+    def keep_units(self, keep):
+        """A new state over some of the units.
+
+        Args:
+            keep: `(units,)` boolean mask.
+        """
+        keep = np.asarray(keep, dtype=bool)
+        if keep.shape != (self.units,) or not keep.any():
+            raise ValueError(
+                f"`keep` must be a mask of {self.units} units, some of them "
+                f"True. Received: shape {keep.shape}, {int(keep.sum())} True."
+            )
+        smaller = ReadoutState(int(keep.sum()), self.outputs, self.form, self.dtype)
+        smaller.count = self.count
+        if self._sums is not None:
+            smaller._sums = self._sums.keep_units(keep)
+            return smaller
+        smaller._rows = [
+            rows._replace(features=rows.features[:, keep]) for rows in self._rows
+        ]
+        if smaller.form == "auto" and smaller.count > smaller.units:
+            smaller._to_sums()
+        return smaller
+
+    def save(self, path):
+        """Writes the state to a file: plain arrays, atomically."""
+        arrays = {
+            "units": self.units,
+            "outputs": self.outputs,
+            "form": self.form,
+            "dtype": self.dtype,
+            "count": self.count,
+        }
+        if self._sums is not None:
+            arrays.update(self._sums.parts())
+        elif self.count:
+            arrays.update(zip(Rows._fields, self.rows(), strict=True))
+        write_arrays(path, arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a state that `save` has written."""
+        arrays = read_arrays(path)
+        state = cls(
+            int(arrays["units"]),
+            int(arrays["outputs"]),
+            str(arrays["form"]),
+            str(arrays["dtype"]),
+        )
+        state.count = int(arrays["count"])
+        if "ff" in arrays:
+            offsets = None
+            if "feature_offset" in arrays:
+                offsets = arrays["feature_offset"], arrays["target_offset"]
+            state._sums = Sums.from_parts(offsets, arrays)
+        elif "features" in arrays:
+            state._rows = [Rows(*(arrays[name] for name in Rows._fields))]
+        return state
 
     def rows(self):
         """All rows of a state that keeps rows, as one `Rows`."""
@@ -182,13 +243,13 @@ class ReadoutState:
         """The centred normal equations, of all units or of those in `keep`."""
         sums = self._sums
         if sums is None:
-            sums = _Sums(self.units, self.outputs)
+            sums = Sums(self.units, self.outputs)
             for rows in self._rows:
                 sums.add_rows(rows, self.dtype)
         return sums.system(keep)
 
     def _to_sums(self):
-        self._sums = _Sums(self.units, self.outputs)
+        self._sums = Sums(self.units, self.outputs)
         for rows in self._rows:
             self._sums.add_rows(rows, self.dtype)
         self._rows = []
@@ -213,139 +274,21 @@ class ReadoutState:
             raise ValueError("`sample_weight` must hold numbers that are 0 or more.")
 
 
-class _Sums:
-    """The sums themselves. `ff` holds its lower triangle only."""
-
-    def __init__(self, units, outputs):
-        self.offsets = None
-        self._buffer = None
-        self._single: np.ndarray | None = None
-        self._single_rows = 0
-        self.w = 0.0
-        self.f, self.y = np.zeros(units), np.zeros(outputs)
-        # BLAS adds into a Fortran-ordered triangle without a temporary.
-        self.ff = np.zeros((units, units), order="F")
-        self.fy = np.zeros((units, outputs))
-        self.yy = np.zeros((outputs, outputs))
-
-    @classmethod
-    def from_parts(cls, offsets, sums):
-        made = cls(0, 0)
-        made.offsets = tuple(np.asarray(part, dtype=np.float64) for part in offsets)
-        made.w = float(sums["w"])
-        for name in ("f", "y", "fy", "yy"):
-            setattr(made, name, np.array(sums[name], dtype=np.float64))
-        made.ff = np.array(sums["ff"], dtype=np.float64, order="F")
-        return made
-
-    def add_rows(self, rows, dtype):
-        if not rows.weight.any():
-            return
-        if self.offsets is None:
-            self.offsets = (
-                rows.features.mean(axis=0, dtype=np.float64),
-                rows.targets.mean(axis=0),
-            )
-        size = max(256, _BLOCK_ELEMENTS // max(1, rows.features.shape[1]))
-        for start in range(0, len(rows.features), size):
-            self._add_block(*(part[start : start + size] for part in rows), dtype=dtype)
-
-    def _add_block(self, features, targets, weight, dtype):
-        # One buffer for all blocks: fresh memory costs more than the cast.
-        if self._buffer is None or len(self._buffer) < len(features):
-            self._buffer = np.empty(features.shape, dtype)
-        f = self._buffer[: len(features)]
-        np.subtract(features, self.offsets[0], out=f, casting="same_kind")
-        y = targets - self.offsets[1]
-        root = np.sqrt(weight)
-        # Weights are mostly 1, and 0 for rows that are held out: spare the
-        # multiplication.
-        absent = np.flatnonzero(weight == 0)
-        f[absent], y[absent] = 0.0, 0.0
-        if np.any((weight != 0.0) & (weight != 1.0)):
-            f *= root[:, None].astype(dtype)
-            y *= root[:, None]
-        self.w += weight.sum()
-        self.y += np.einsum("n,nc->c", root, y)
-        self.yy += np.einsum("nc,ne->ce", y, y)
-        # SciPy's BLAS for every product: NumPy brings another one, whose
-        # threads would wait busily on the cores that this one needs.
-        if dtype == "float64":
-            self.f += blas.dgemv(1.0, f.T, root)
-            self.fy += blas.dgemm(1.0, f.T, y.T, trans_b=1)
-            self.ff = blas.dsyrk(1.0, f.T, 1.0, self.ff, lower=1, overwrite_c=1)
-            return
-        self.f += blas.sgemv(1.0, f.T, root.astype(dtype))
-        self.fy += blas.sgemm(1.0, f.T, y.T.astype(dtype), trans_b=1)
-        if self._single is None:
-            self._single = np.zeros(self.ff.shape, dtype, order="F")
-        self._single = blas.ssyrk(1.0, f.T, 1.0, self._single, lower=1, overwrite_c=1)
-        self._single_rows += len(f)
-        if self._single_rows >= _SINGLE_ROWS:
-            self._flush()
-
-    def _flush(self):
-        """Adds what was summed up in float32."""
-        if self._single is not None:
-            self.ff += self._single
-            self._single, self._single_rows = None, 0
-
-    def add_sums(self, other):
-        other._flush()
-        if other.offsets is None:
-            return
-        if self.offsets is None:
-            self.offsets = other.offsets
-        # sum w (f - a)(f - a)' from sums relative to b, with s = b - a.
-        s = other.offsets[0] - self.offsets[0]
-        t = other.offsets[1] - self.offsets[1]
-        ff, fy, yy = other.ff, other.fy, other.yy
-        if s.any() or t.any():
-            shift = np.outer(other.f, s)
-            ff = ff + shift + shift.T + other.w * np.outer(s, s)
-            fy = fy + np.outer(s, other.y) + np.outer(other.f, t)
-            fy += other.w * np.outer(s, t)
-            shift = np.outer(other.y, t)
-            yy = yy + shift + shift.T + other.w * np.outer(t, t)
-        self.ff += ff
-        self.fy += fy
-        self.yy += yy
-        self.f += other.f + other.w * s
-        self.y += other.y + other.w * t
-        self.w += other.w
-
-    def system(self, keep):
-        self._flush()
-        if self.w <= 0:
-            raise ValueError(
-                "The readout needs rows of positive weight. Received: "
-                f"total weight {self.w}. Check `sample_weight` and the data."
-            )
-        f, fy, offset = self.f, self.fy, self.offsets[0]
-        if keep is None:
-            gram = self.ff.copy(order="F")
-        else:
-            f, fy, offset = f[keep], fy[keep], offset[keep]
-            # Transposed twice: the copy then is Fortran-ordered at once.
-            gram = self.ff.T[np.ix_(keep, keep)].T
-        blas.dsyr(-1.0 / self.w, f, lower=1, a=gram, overwrite_a=1)
-        self._buffer = None
-        mirror(gram)
-        return System(
-            gram,
-            fy - np.outer(f, self.y) / self.w,
-            offset + f / self.w,
-            self.offsets[1] + self.y / self.w,
-            np.diag(self.yy) - self.y**2 / self.w,
-            self.w,
-        )
+def _weights(features, sample_weight):
+    if sample_weight is None:
+        return np.ones(len(features))
+    return np.asarray(sample_weight, dtype=np.float64)
 
 
-def mirror(gram, size=512):
-    """Copies the lower triangle to the upper one, block by block, in place."""
-    k = len(gram)
-    for i in range(0, k, size):
-        block = gram[i : i + size, i : i + size]
-        block[:] = np.tril(block) + np.tril(block, -1).T
-        for j in range(0, i, size):
-            gram[j : j + size, i : i + size] = gram[i : i + size, j : j + size].T
+def _places(rows):
+    """Row -> its places in a state that keeps rows."""
+    places: dict[bytes, list[int]] = {}
+    for number, row in enumerate(zip(*rows, strict=True)):
+        places.setdefault(_row_key(*row), []).append(number)
+    return places
+
+
+def _row_key(features, targets, weight):
+    # Compared as numbers of one dtype: a float32 row is found as float64 too.
+    parts = (features.astype(np.float64), targets, np.float64(weight))
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from keras_swim.core.readout import mirror
+from keras_swim.core.moments import mirror
 from keras_swim.core.triangle import Triangle
 
 SOLVERS = ("auto", "cholesky", "dual", "qr", "svd")

@@ -72,7 +72,8 @@ class StreamSource:
                 "`keras.utils.PyDataset`."
             )
         self._used = True
-        seen, first = 0, ()
+        seen = 0
+        first: tuple[int, ...] = ()
         for element in self._start():
             x, y, weight = keras.utils.unpack_x_y_sample_weight(element)
             batch = _flatten(x, y, weight, self._names)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_swim.core import readout
+from keras_swim.core import moments
 from keras_swim.core.readout import ReadoutState
 
 UNITS, OUTPUTS = 7, 2
@@ -77,7 +77,7 @@ def test_batches_do_not_show(form, sizes):
 
 
 def test_blocks_inside_a_batch_do_not_show(monkeypatch):
-    monkeypatch.setattr(readout, "_BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr(moments, "_BLOCK_ELEMENTS", 1)
     rows = _rows(1000)
     _assert_same(_state(rows, "sums").system(), _reference(*rows))
 

@@ -1,0 +1,54 @@
+"""A readout state in a file: plain arrays, versioned, never pickled.
+
+The file is a NumPy archive. It is written beside its place and moved there when
+it is complete, so that an interrupted save leaves the old file whole.
+"""
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+FORMAT = "keras-swim readout state"
+VERSION = 1
+
+
+def write_arrays(path, arrays):
+    """Writes a dict of arrays, atomically."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, format=FORMAT, version=VERSION, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_arrays(path):
+    """Reads the dict of arrays back; raises for files that are something else."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise ValueError(
+            f"{path} is no saved readout state, or it is damaged: {error}"
+        ) from error
+    if str(arrays.pop("format", "")) != FORMAT:
+        raise ValueError(
+            f"{path} is no saved readout state. It was written by something else."
+        )
+    version = int(arrays.pop("version"))
+    if version > VERSION:
+        raise ValueError(
+            f"{path} has format version {version}; this keras-swim reads up to "
+            f"{VERSION}. Install a newer keras-swim."
+        )
+    return arrays
