@@ -1,7 +1,8 @@
 """Keras networks whose hidden layers are sampled and whose last one is solved."""
 
 from keras_swim._version import __version__
+from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.swim_fit import swim_fit
 from keras_swim.layers.sampled_dense import SampledDense
 
-__all__ = ["SampledDense", "__version__", "swim_fit"]
+__all__ = ["ReadoutState", "SampledDense", "__version__", "swim_fit"]
