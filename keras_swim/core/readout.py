@@ -70,13 +70,12 @@ class ReadoutState:
         targets = np.asarray(targets, dtype=np.float64)
         self._check(features, targets, sample_weight)
         weight = _weights(features, sample_weight)
-        here = weight > 0
-        self.count += int(np.count_nonzero(here))
+        self.count += int(np.count_nonzero(weight))
         if self._sums is not None:
             self._sums.add_rows(Rows(features, targets, weight), self.dtype)
             return self
         # Copies, no views: batches are often slices of one buffer.
-        self._rows.append(Rows(features[here], targets[here], weight[here]))
+        self._rows.append(Rows(features.copy(), targets.copy(), weight.copy()))
         if self.form == "auto" and self.count > self.units:
             self._to_sums()
         return self
@@ -146,7 +145,7 @@ class ReadoutState:
                     )
                 left[found.pop()] = False
         self._rows = [Rows(*(part[left] for part in kept))]
-        self.count = int(left.sum())
+        self.count = int(np.count_nonzero(self._rows[0].weight))
         return self
 
     def add_outputs(self, count):

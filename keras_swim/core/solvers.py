@@ -260,7 +260,8 @@ def check_solver(solver):
 
 
 def check_l2(l2):
-    if not (isinstance(l2, numbers.Real) and np.isfinite(l2) and l2 >= 0):
+    number = isinstance(l2, numbers.Real) and not isinstance(l2, bool)
+    if not (number and np.isfinite(l2) and l2 >= 0):
         raise ValueError(
             "`l2` must be a finite number, 0 or more (relative to the mean "
             f'square of the features), or "auto". Received: l2={l2!r}'

@@ -4,6 +4,9 @@ Class labels count as one-hot: two rows differ by 1 where their classes differ
 and by 0 elsewhere, however the classes are numbered.
 """
 
+from collections.abc import Mapping
+from numbers import Integral, Real
+
 import numpy as np
 
 
@@ -105,14 +108,19 @@ def class_weights(labels, classes, class_weight):
         table = np.ones(classes)
         table[present] = len(labels) / (present.sum() * counts[present])
         return table[labels]
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            '`class_weight` must be a dict or "balanced". Received: '
+            f"class_weight={class_weight!r}"
+        )
     table = np.ones(classes)
-    for label, weight in dict(class_weight).items():
-        if not (0 <= int(label) < classes) or int(label) != label:
+    for label, weight in class_weight.items():
+        if not isinstance(label, Integral) or not 0 <= label < classes:
             raise ValueError(
                 "`class_weight` must map labels to weights. Received the "
                 f"label {label!r}, expected 0 to {classes - 1}."
             )
-        if not (np.isfinite(weight) and weight >= 0):
+        if not (isinstance(weight, Real) and np.isfinite(weight) and weight >= 0):
             raise ValueError(
                 "`class_weight` must hold finite, non-negative weights. "
                 f"Received: {weight!r} for class {label!r}."

@@ -222,7 +222,8 @@ def _flatten(x, y, weight, names):
             if array.ndim == 0:
                 raise ValueError(
                     f"`{what}` must have rows: an array of one or more "
-                    f"dimensions. Received: {what}={array!r}"
+                    "dimensions. Batches of a data set have them too: call "
+                    f"`.batch(n)`. Received: {what}={array!r}"
                 )
             lengths.setdefault(len(array), what)
     if len(lengths) > 1:
@@ -266,7 +267,7 @@ def _array(data: Any, text: bool = False) -> np.ndarray:
     if isinstance(data, np.ndarray):
         array = data
     elif hasattr(data, "to_numpy"):  # pandas, polars
-        array = data.to_numpy()
+        array = _frame_array(data)
     elif keras.ops.is_tensor(data) or not hasattr(data, "__array__"):
         array = np.asarray(keras.ops.convert_to_numpy(data))
     else:
@@ -277,8 +278,8 @@ def _array(data: Any, text: bool = False) -> np.ndarray:
         if text:
             return array
         raise TypeError(
-            "Expected numbers, received text. Turn labels into integers first, "
-            "for example with `numpy.unique(labels, return_inverse=True)`."
+            "Expected numbers, received text. Turn categories into integers or "
+            "one-hot columns first."
         )
     if array.dtype.kind not in "biufcV":
         raise TypeError(
@@ -291,6 +292,21 @@ def _array(data: Any, text: bool = False) -> np.ndarray:
             "imaginary parts as separate columns."
         )
     return array
+
+
+def _frame_array(data):
+    array = data.to_numpy()
+    if array.dtype.kind != "O" or not hasattr(data, "columns"):
+        return array
+    # Columns of several kinds, booleans and nullable numbers among them.
+    try:
+        return data.to_numpy(dtype="float64")
+    except (TypeError, ValueError):
+        kinds = {str(name): str(kind) for name, kind in dict(data.dtypes).items()}
+        raise TypeError(
+            f"Expected a data frame of numbers. Received: columns {kinds}. "
+            "Encode or drop the others first."
+        ) from None
 
 
 def _slice(batch, part):

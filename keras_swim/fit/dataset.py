@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from numbers import Real
 
 import keras
 import numpy as np
@@ -87,7 +88,7 @@ def read(x, y, sample_weight, model):
 
 def split(reader, fraction):
     """Splits arrays into a reader of the first rows and one of the last."""
-    if not 0 < fraction < 1:
+    if not (isinstance(fraction, Real) and 0 < fraction < 1):
         raise ValueError(
             "`validation_split` must lie between 0 and 1. Received: "
             f"validation_split={fraction!r}"
@@ -194,21 +195,27 @@ def load(reader, plan, segment, batch_size, class_weight, advance):
                 check_inputs(plan.graph, batch)
                 prepared = prepare_targets(readouts, batch, rows.count)
                 parts.append((prepared, batch.y, output_weights(batch, readouts)))
-                tensors = feed(plan.graph, plan.graph.inputs, batch.x)
                 if segment is None:
                     index = [plan.graph.inputs.index(key) for key in plan.cut]
                     rows.append([batch.x[number] for number in index])
                 else:
+                    tensors = feed(plan.graph, plan.graph.inputs, batch.x)
                     rows.append(segment.arrays(tensors))
                 advance(batch.rows)
         except BaseException:
             rows.close()
             raise
-        y, raw_y, weights = (_columns(column) for column in zip(*parts, strict=True))
+        y, raw_y, weights = (joined(column) for column in zip(*parts, strict=True))
     for readout, targets in zip(readouts, y, strict=True):
         readout.check_whole(targets)
     if class_weight is not None:
         weights = weighted_by_class(readouts, y, weights, class_weight)
+    for weight in weights:
+        if weight is not None and not weight.any():
+            rows.close()
+            raise ValueError(
+                "Expected rows of positive weight. Received: all weights are 0."
+            )
     return Dataset(rows, y, raw_y, weights)
 
 
@@ -229,7 +236,8 @@ def weighted_by_class(readouts, y, weights, class_weight):
     return [by_class if weights[0] is None else weights[0] * by_class]
 
 
-def _columns(parts):
+def joined(parts):
+    """Lists of arrays (or `None`), one a batch, as one list."""
     return [
         None if any(part is None for part in column) else np.concatenate(column)
         for column in zip(*parts, strict=True)

@@ -3,7 +3,13 @@
 import numpy as np
 
 from keras_swim.data.pool import pool_indices
-from keras_swim.fit.dataset import feed, output_weights, prepare_targets
+from keras_swim.fit.dataset import (
+    check_inputs,
+    feed,
+    joined,
+    output_weights,
+    prepare_targets,
+)
 from keras_swim.fit.metrics import compiled_metrics, output_metrics
 from keras_swim.fit.options import FOLD_STREAM
 from keras_swim.fit.segment import Segment
@@ -37,26 +43,21 @@ def training_metrics(model, plan, data, folds, outputs, options):
     )
 
 
-def validation_metrics(model, plan, reader, options):
+def validation_metrics(model, plan, reader, options, advance):
     """Logs of validation data, which goes through the whole model."""
     segment = Segment(plan.graph.steps, plan.graph.inputs, plan.graph.outputs)
     rows = options.prefix_rows if plan.prefix else options.block_rows
     parts = []
     seen = 0
     for batch in reader.batches(rows):
+        check_inputs(plan.graph, batch)
         outputs = segment.arrays(feed(plan.graph, plan.graph.inputs, batch.x))
         y = prepare_targets(plan.readouts, batch, seen)
         weights = output_weights(batch, plan.readouts)
         parts.append((outputs, y, batch.y, weights))
         seen += batch.rows
-    joined = [
-        [
-            None if column[0] is None else np.concatenate(column)
-            for column in zip(*part, strict=True)
-        ]
-        for part in zip(*parts, strict=True)
-    ]
-    return _metrics(model, plan, *joined)
+        advance(batch.rows)
+    return _metrics(model, plan, *(joined(part) for part in zip(*parts, strict=True)))
 
 
 def _outputs(plan, arrays, options):

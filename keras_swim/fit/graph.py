@@ -63,9 +63,6 @@ class Graph:
     def producer(self, key: Key) -> Step | None:
         return next((step for step in self.steps if key in step.outputs), None)
 
-    def consumers(self, key: Key) -> list[Step]:
-        return [step for step in self.steps if key in step.inputs]
-
 
 def trace(model, specs, opens: Callable[[Any], bool]) -> Graph:
     """Returns the `Graph` of a model.

@@ -20,7 +20,8 @@ def sample_hidden(plan, data, options, progress):
     to_do = [
         step for step in plan.trunk if step in plan.sampled or step in plan.statistics
     ]
-    with progress.stage("sampling", "sampling layers from pairs", len(to_do), "layer"):
+    title = "sampling layers from pairs" if to_do else "no layers to sample"
+    with progress.stage("sampling", title, len(to_do), "layer"):
         if not to_do:
             return
         units = [step.operation.units for step in plan.sampled]

@@ -42,7 +42,9 @@ def output_metrics(readout, outputs, y, weight=None):
     squares = ((outputs - y) ** 2).mean(axis=1)
     spread = weight @ ((y - weight @ y) ** 2).mean(axis=1)
     loss = float(weight @ squares)
-    return {"loss": loss, "r2": float(1 - loss / spread) if spread > 0 else 0.0}
+    # Constant targets have no spread to explain, only rounding.
+    constant = spread <= 1e-12 * (weight @ (y**2).mean(axis=1))
+    return {"loss": loss, "r2": 0.0 if constant else float(1 - loss / spread)}
 
 
 def compiled_metrics(model, outputs, y, weights):

@@ -1,6 +1,7 @@
 """What the user asked of a fit, checked."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import keras
 import numpy as np
@@ -55,7 +56,7 @@ def check_options(l2, solver, seed, sums_dtype, sums_device, batch_size, model):
             raise ValueError(f'`l2` must be a number or "auto". Received: {l2!r}')
     else:
         check_l2(l2)
-    if seed is not None and (isinstance(seed, bool) or seed != int(seed) or seed < 0):
+    if seed is not None and not _is_whole(seed, at_least=0):
         raise ValueError(
             f"`seed` must be a non-negative integer. Received: seed={seed!r}"
         )
@@ -69,7 +70,7 @@ def check_options(l2, solver, seed, sums_dtype, sums_device, batch_size, model):
             '`sums_device` must be "auto", "host" or "device". Received: '
             f"sums_device={sums_device!r}"
         )
-    if batch_size is not None and (batch_size != int(batch_size) or batch_size < 1):
+    if batch_size is not None and not _is_whole(batch_size, at_least=1):
         raise ValueError(
             "`batch_size` must be a positive integer. Received: "
             f"batch_size={batch_size!r}"
@@ -83,4 +84,12 @@ def check_options(l2, solver, seed, sums_dtype, sums_device, batch_size, model):
         or (sums_device == "auto" and has_accelerator()),
         block_rows=int(batch_size or BLOCK_ROWS),
         prefix_rows=int(batch_size or PREFIX_ROWS),
+    )
+
+
+def _is_whole(value, at_least):
+    return (
+        isinstance(value, Integral)
+        and not isinstance(value, bool)
+        and value >= at_least
     )

@@ -95,11 +95,13 @@ class Plan:
             width = self.graph.tensors[key].shape[-1]
             return np.full((width, 1), -1) if width else None
         layer = step.operation
-        if step in self.sampled:
+        if any(layer is sampled.operation for sampled in self.sampled):
             if layer.pairs is None:
                 return np.full((layer.units, 1), -1)
-            positions = np.prod(self.graph.tensors[key].shape[1:-1] or (1,))
-            return layer.pairs // int(positions)
+            positions = self.graph.tensors[key].shape[1:-1]
+            if None in positions:
+                return None
+            return layer.pairs // int(np.prod(positions or (1,)))
         if isinstance(layer, _COLUMNWISE) or (
             isinstance(layer, keras.layers.Flatten)
             and len(self.graph.tensors[step.inputs[0]].shape) == 2
@@ -125,6 +127,12 @@ def make_plan(model, specs):
         specs: `keras.KerasTensor`s with the shape and dtype of each input.
     """
     if isinstance(model, keras.Sequential) and not model.built:
+        if len(specs) != 1 or len(specs[0].shape) < 2:
+            raise ValueError(
+                "A Sequential model takes one array of shape (rows, columns) or "
+                f"more dimensions. Received: {len(specs)} array(s), the first of "
+                f"shape {specs[0].shape}. For a single column pass x[:, None]."
+            )
         model.build(specs[0].shape)
     graph = trace(model, specs, opens=_opens)
     readouts, solved = _find_readouts(model, graph)
@@ -137,6 +145,7 @@ def make_plan(model, specs):
             sampled.append(step)
         if role == "statistics" and not _again(step, statistics):
             statistics.append(step)
+    _refuse_unreached(model, graph)
     early = _early(graph, statistics)
     fitted = [step for step in statistics + sampled if step not in early]
     prefix = _untouched(graph, fitted + solved)
@@ -173,12 +182,15 @@ def needs_statistics(layer):
 
 
 def _opens(layer):
-    inner = layer._flatten_layers(include_self=False)
+    """Whether there is something to fit inside a layer."""
+    # In a model everything that is trainable must be found and, maybe, refused
+    # by name; any other layer is refused as a whole.
+    whole = isinstance(layer, keras.Model)
     return any(
         (isinstance(part, SampledDense) and part.trainable)
         or needs_statistics(part)
-        or any(weight.trainable for weight in part.weights)
-        for part in inner
+        or (whole and any(weight.trainable for weight in part.weights))
+        for part in layer._flatten_layers(include_self=False)
     )
 
 
@@ -271,7 +283,8 @@ def _find_readouts(model, graph):
                 names[index],
                 step.inputs[0],
                 activation,
-                logits=_takes_logits(model, index),
+                logits=_takes_logits(model, index, names[index]),
+                positions=tuple(graph.tensors[step.inputs[0]].shape[1:-1]),
             )
         )
     _refuse_chained(graph, solved)
@@ -297,11 +310,11 @@ def _refuse_chained(graph, solved):
             )
 
 
-def _takes_logits(model, index):
+def _takes_logits(model, index, name):
     """ "binary" or "classes" if the compiled loss of an output takes logits."""
     loss = getattr(model, "loss", None)
     if isinstance(loss, dict):
-        loss = list(loss.values())
+        loss = loss.get(name)
     if isinstance(loss, (list, tuple)):
         loss = loss[index] if index < len(loss) else None
     if not getattr(loss, "from_logits", False):
@@ -323,6 +336,24 @@ def _activation_of(layer):
     return getattr(layer.activation, "__name__", "unknown")
 
 
+def _refuse_unreached(model, graph):
+    """Raises for trainable weights that no step of the graph shows."""
+    reached = {
+        id(weight)
+        for step in graph.steps
+        if isinstance(step.operation, keras.layers.Layer)
+        for weight in step.operation.weights
+    }
+    for weight in model.trainable_weights:
+        if id(weight) not in reached:
+            raise ValueError(
+                f"The trainable weight {weight.path!r} is inside a layer that "
+                "`swim_fit` cannot see into (TimeDistributed, or a layer with "
+                "weights of its own). SampledDense works on inputs of any rank: "
+                "use it directly, or freeze the layer."
+            )
+
+
 def _again(step, steps):
     return any(step.operation is other.operation for other in steps)
 
@@ -339,8 +370,10 @@ def _expensive(step):
 def _untouched(graph, fitted):
     """Steps that depend on nothing that is fitted."""
     touched, steps = set(), []
+    # By layer, not by call: a shared layer changes wherever it is used.
+    layers = {id(step.operation) for step in fitted}
     for step in graph.steps:
-        if step in fitted or touched.intersection(step.inputs):
+        if id(step.operation) in layers or touched.intersection(step.inputs):
             touched.update(step.outputs)
         else:
             steps.append(step)

@@ -46,6 +46,9 @@ class Progress:
             # A stage can be entered again, for another output.
             spent = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            if self._bar is not None and self._bar.target is None and self._done:
+                # Keras ends the line by itself only where it knows the total.
+                self._bar.update(self._done, finalize=True)
             self._bar = None
         if self.verbose == 2:
             _print(f"[{self.number}/{self.stages}] {title}: {spent:.1f}s")

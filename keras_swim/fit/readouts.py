@@ -28,7 +28,9 @@ class ReadoutLayer:
             that of the activation layer behind it.
         kind: `"regression"`, `"classes"` (one of several) or `"labels"` (yes
             or no for each output); `None` until the targets are seen.
-        logits: Whether a linear readout feeds a loss that takes logits.
+        logits: `"classes"` or `"binary"` if a linear readout feeds a loss that
+            takes logits.
+        positions: Axes of its input between rows and features.
     """
 
     layer: Any
@@ -36,7 +38,8 @@ class ReadoutLayer:
     features: int
     activation: str
     kind: str | None = None
-    logits: bool = False
+    logits: str | bool = False
+    positions: tuple[int | None, ...] = ()
 
     @property
     def units(self) -> int:
@@ -53,22 +56,36 @@ class ReadoutLayer:
         `(n, ..., units)`.
         """
         if y.dtype.kind not in "biuf":
-            raise TypeError(f"{self._name} must be numbers. Received: dtype {y.dtype}.")
+            raise TypeError(
+                f"Expected numbers in {self._name}. Received: dtype {y.dtype}. "
+                "Turn text labels into integers, for example with "
+                "`numpy.unique(y, return_inverse=True)`."
+            )
         if self.kind is None:
             self.kind = self._kind_of(y)
         if self.kind == CLASSES:
-            return self._class_labels(y, first_row)
-        if y.ndim == 1 and self.units == 1:
-            y = y[:, None]
-        if y.ndim < 2 or y.shape[-1] != self.units:
-            raise ValueError(
-                f"The readout {self.layer.name!r} has {self.units} unit(s), so "
-                f"{self._name} must have {self.units} column(s). Received: "
-                f"y.shape={y.shape}."
-            )
+            labels = self._class_labels(y, first_row)
+            self._check_axes(y, labels.shape[1:], labels.dtype.kind == "f")
+            return labels
+        if y.ndim == 1 + len(self.positions) and self.units == 1:
+            y = y[..., None]
+        self._check_axes(y, y.shape[1:], with_units=True)
         if self.kind == LABELS:
             self._check_range(y, first_row)
         return y.astype(np.float64)
+
+    def _check_axes(self, y, axes, with_units):
+        expected = (*self.positions, self.units) if with_units else self.positions
+        if len(axes) != len(expected) or any(
+            want is not None and got != want
+            for got, want in zip(axes, expected, strict=True)
+        ):
+            raise ValueError(
+                f"The readout {self.layer.name!r} gives outputs of shape (rows"
+                + "".join(f", {size}" for size in (*self.positions, self.units))
+                + f"), so {self._name} must have {self.units} column(s), or be "
+                f"integer labels. Received: y.shape={y.shape}."
+            )
 
     def check_whole(self, y: np.ndarray) -> None:
         """Checks that need all targets."""

@@ -85,9 +85,19 @@ def _compiled(segment):
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(
-            lambda arrays: segment(arrays, training=False), reduce_retracing=True
-        )
+        function = tf.function(lambda arrays: segment(arrays, training=False))
+        known = {}
+
+        def run_graph(arrays):
+            # Any number of rows: the last batch must not be traced anew. And
+            # called this way, TensorFlow does not warn of frequent tracing.
+            specs = [tf.TensorSpec((None, *a.shape[1:]), a.dtype) for a in arrays]
+            signature = tuple((tuple(s.shape), s.dtype) for s in specs)
+            if signature not in known:
+                known[signature] = function.get_concrete_function(specs)
+            return known[signature](arrays)
+
+        return run_graph
     if backend == "jax":
         import jax
 

@@ -44,8 +44,12 @@ class HostSums:
             here = np.flatnonzero(group == fold)
             if len(here):
                 state.update(features[here], targets[here], weight[here])
-        # Held-out rows have weight 0 here: cheaper than copying the others.
-        self.rest.update(features, targets, np.where(group < 0, weight, 0.0))
+        if self.rest.keeps_rows:
+            here = np.flatnonzero(group < 0)
+            self.rest.update(features[here], targets[here], weight[here])
+        else:
+            # Held-out rows get weight 0: cheaper than copying the others.
+            self.rest.update(features, targets, np.where(group < 0, weight, 0.0))
 
     def scorer(self, fold):
         """Function from kernel and bias to the scores of a fold's rows."""

@@ -89,10 +89,13 @@ def swim_fit(
     Returns:
         A `keras.callbacks.History`. Its logs hold `loss` and `accuracy` (or
         `r2`) on training rows, the same with `val_` for validation data and
-        with `cv_` from held-out rows, the chosen `l2`, the `temperature`, and
-        `seconds` with those of each stage. If the model is compiled, its own
-        metrics are reported. Training metrics come from at most about two
-        thousand rows.
+        with `cv_` from held-out rows, the chosen `l2`, the `temperature` (the
+        factor T of `softmax(T * scores)`; with several yes/no outputs the mean
+        of theirs), and `seconds` with those of each stage. Metrics are weighted
+        by the sample weights. If the model is compiled, its own loss and
+        metrics are reported for training and validation rows; `cv_loss` stays
+        log loss or mean squared error. Training metrics come from at most
+        about two thousand rows.
 
     Example:
 
@@ -111,7 +114,8 @@ def swim_fit(
     )
     if validation_data is not None and validation_split:
         raise ValueError("Pass `validation_data` or `validation_split`, not both.")
-    progress = Progress(verbose, stages=4)
+    validates = validation_data is not None or bool(validation_split)
+    progress = Progress(verbose, stages=4 + validates)
     reader, validation = _readers(
         model, x, y, sample_weight, validation_data, validation_split
     )
@@ -134,7 +138,11 @@ def swim_fit(
         _forget_compiled(model)
         logs.update(training_metrics(model, plan, data, folds, outputs, options))
         if validation is not None:
-            found = validation_metrics(model, plan, validation, options)
+            total = validation.source.rows
+            with progress.stage("validation", "validating", total):
+                found = validation_metrics(
+                    model, plan, validation, options, progress.advance
+                )
             logs.update({f"val_{name}": value for name, value in found.items()})
     except BaseException:
         # Also on Ctrl-C: half a fit is no fit.
@@ -256,7 +264,9 @@ def _forget_compiled(model):
 
 
 def _summary(logs):
-    shown = ("loss", "accuracy", "r2", "cv_loss", "cv_accuracy", "cv_r2")
-    shown += tuple(f"val_{name}" for name in shown[:3])
-    parts = [f"{name}: {logs[name]:.4f}" for name in shown if name in logs]
+    parts = [
+        f"{name}: {value:.4g}"
+        for name, value in logs.items()
+        if not name.startswith("seconds") and not name.endswith("temperature")
+    ]
     return f"{logs['seconds']:.1f}s - " + " - ".join(parts)

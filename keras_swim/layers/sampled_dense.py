@@ -1,6 +1,7 @@
 """SampledDense: a Dense layer whose weights come from pairs of rows."""
 
 import operator
+import warnings
 
 import keras
 import numpy as np
@@ -230,6 +231,8 @@ class SampledDense(keras.layers.Dense):
             x, codes, sample_weight, numbers
         )
         constants = constants_for(activation_name(self.activation), self.constants)
+        if constants.mirrored:
+            _warn_of_equal_norms(rows, self.name)
         if self.groups is not None and len(self.groups) != rows.shape[1]:
             raise ValueError(
                 "`groups` must have one integer a column. Received: "
@@ -330,6 +333,19 @@ class SampledDense(keras.layers.Dense):
         keys = list(store.keys())
         super().load_own_variables({key: store[key] for key in keys if key != "pairs"})
         self._pairs = np.array(store["pairs"]) if "pairs" in keys else None
+
+
+def _warn_of_equal_norms(rows, name):
+    """A unit centred between rows of equal norm has no bias: it is odd in x."""
+    norms = np.linalg.norm(rows, axis=1)
+    if rows.shape[1] > 1 and norms.std() < 1e-3 * norms.mean():
+        warnings.warn(
+            f"All rows that the layer {name!r} is sampled from have the same "
+            "norm, so its units have no bias and can represent odd functions "
+            'only. Use an activation that is not odd ("relu", "gelu"), or leave '
+            "out the normalisation before it.",
+            stacklevel=3,
+        )
 
 
 def _codes(y, x):

@@ -197,3 +197,72 @@ def test_call_that_is_not_symbolic_is_explained():
 
     with pytest.raises(ValueError, match="functional API"):
         swim_fit(Opaque(), X, X[:, :1], verbose=0)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: layers.TimeDistributed(SampledDense(5)),
+        lambda: layers.TimeDistributed(layers.Dense(5, name="culprit")),
+        lambda: layers.Bidirectional(layers.LSTM(3)),
+        lambda: layers.Conv1D(4, 2),
+    ],
+)
+def test_trainable_weights_are_never_left_random(layer):
+    model = keras.Sequential([keras.Input((4, 3)), layer(), layers.Flatten()])
+    model.add(layers.Dense(4))
+    x = np.random.default_rng(0).normal(size=(40, 4, 3))
+    with pytest.raises(ValueError, match="trainable"):
+        swim_fit(model, x, Y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "shape, y",
+    [((2, 3), Y), ((2, 3), np.stack([Y, Y, Y], 1)), ((3,), np.stack([Y, Y], 1))],
+)
+def test_positions_of_targets_and_outputs(shape, y):
+    model = keras.Sequential([keras.Input(shape), SampledDense(8)])
+    model.add(layers.Dense(4, activation="softmax"))
+    x = np.random.default_rng(0).normal(size=(40, *shape))
+    with pytest.raises(ValueError, match="shape"):
+        swim_fit(model, x, y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        dict(class_weight={"a": 1.0}),
+        dict(class_weight={0: None}),
+        dict(class_weight=[1.0, 2.0]),
+        dict(seed="a"),
+        dict(seed=1.5),
+        dict(validation_split="a"),
+        dict(l2=True),
+        dict(batch_size="many"),
+    ],
+    ids=str,
+)
+def test_wrong_types_are_named(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=name):
+        swim_fit(classifier(), X, Y, verbose=0, **arguments)
+
+
+def test_column_without_its_axis_is_explained():
+    model = keras.Sequential([SampledDense(8), layers.Dense(4)])
+    with pytest.raises(ValueError, match=r"x\[:, None\]"):
+        swim_fit(model, X[:, 0], Y, verbose=0)
+
+
+def test_text_labels_are_explained():
+    with pytest.raises(TypeError, match="return_inverse"):
+        swim_fit(classifier(), X, Y.astype(str), verbose=0)
+
+
+def test_late_bad_validation_batch_is_explained():
+    def batches():
+        yield X, Y
+        yield X[:, :2], Y
+
+    with pytest.raises(ValueError, match="expects inputs of shape"):
+        swim_fit(classifier(), X, Y, validation_data=batches, verbose=0)

@@ -353,3 +353,81 @@ def test_one_column_without_its_axis(rng):
     model = keras.Sequential([keras.Input((1,)), SampledDense(50), layers.Dense(1)])
     swim_fit(model, x, np.sin(x), seed=0, verbose=0)
     assert r2(model, x[:, None], np.sin(x)) > 0.99
+
+
+@pytest.mark.parametrize("layer", ["sampled", "statistics"])
+def test_shared_layer_is_fitted_wherever_it_is_used(regression, layer):
+    x, y = regression
+    inputs = keras.Input((4,))
+    shared = SampledDense(60) if layer == "sampled" else layers.BatchNormalization()
+    parts = [shared(inputs[:, 2:]), shared(inputs[:, :2])]
+    joined = layers.Concatenate()(parts)
+    if layer == "statistics":
+        joined = SampledDense(100)(joined)
+    model = keras.Model(inputs, layers.Dense(1)(joined))
+    history = swim_fit(model, x, y, seed=0, verbose=0)
+    # The logs tell what the model does.
+    assert r2(model, x, y) == pytest.approx(history.history["r2"][0], abs=1e-3)
+
+
+def test_rows_without_weight_do_not_count(regression):
+    x, y = regression
+    weight = np.ones(800)
+    weight[::3] = 0
+    spoiled = np.where(weight > 0, y, 1e3)
+    model = keras.Sequential([SampledDense(200), layers.Dense(1)])
+    swim_fit(model, x, spoiled, sample_weight=weight, seed=0, verbose=0)
+    assert r2(model, x, y) > 0.98
+    assert (weight[model.layers[0].pairs] > 0).all()
+
+
+def test_class_without_weight(digits):
+    x, y, *_ = digits
+    model = keras.Sequential([SampledDense(100), layers.Dense(10, "softmax")])
+    swim_fit(model, x, y, class_weight={3: 0.0}, seed=0, verbose=0)
+    found = model.predict(x, verbose=0).argmax(1)
+    assert (found[y != 3] == y[y != 3]).mean() > 0.9
+    assert not (found == 3).any()
+
+
+def test_loss_of_an_output_is_found_by_its_name(rng):
+    x = rng.normal(size=(300, 3)).astype("float32")
+    inputs = keras.Input((3,))
+    hidden = SampledDense(50)(inputs)
+    outputs = [layers.Dense(1, name="a")(hidden), layers.Dense(2, name="b")(hidden)]
+    model = keras.Model(inputs, outputs)
+    logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(loss={"b": logits, "a": "mse"})
+    label = (x[:, 0] > 0).astype("int64")
+    history = swim_fit(model, x, [x[:, :1], label], seed=0, verbose=0)
+    assert "b_cv_accuracy" in history.history and "a_cv_r2" in history.history
+
+
+def test_sequences_of_unknown_length(rng):
+    x = rng.normal(size=(100, 5, 3)).astype("float32")
+    y = np.sin(x[..., 0])
+    model = keras.Sequential(
+        [keras.Input((None, 3)), SampledDense(100), layers.Dense(1)]
+    )
+    history = swim_fit(model, x, y, seed=0, verbose=0)
+    assert history.history["r2"][0] > 0.95
+
+
+def test_frame_with_booleans_and_nullable_numbers(rng):
+    pandas = pytest.importorskip("pandas")
+    x = rng.normal(size=(200, 2))
+    frame = pandas.DataFrame(x, columns=["a", "b"])
+    frame["flag"] = frame["a"] > 0
+    frame["count"] = pandas.array([1, 2] * 100, dtype="Int64")
+    model = keras.Sequential([SampledDense(100), layers.Dense(1)])
+    swim_fit(model, frame, frame["b"] ** 2, seed=0, verbose=0)
+    assert r2(model, frame.to_numpy(dtype="float32"), x[:, 1] ** 2) > 0.9
+
+
+def test_rows_of_equal_norm_are_warned_of(rng):
+    x = rng.normal(size=(200, 3)).astype("float32")
+    model = keras.Sequential(
+        [layers.UnitNormalization(), SampledDense(50), layers.Dense(1)]
+    )
+    with pytest.warns(UserWarning, match="same norm"):
+        swim_fit(model, x, x[:, 0] * x[:, 1], seed=0, verbose=0)
