@@ -43,10 +43,12 @@ def swim_fit(
 ):
     """Fits a Keras model without gradients.
 
-    Every trainable `SampledDense` is sampled from pairs of rows, layers that
-    normalise get their statistics, and every final `Dense` is solved by least
-    squares. Softmax and sigmoid outputs are calibrated on held-out rows.
-    Frozen layers, for example a whole backbone, run once per row.
+    Every trainable `SampledDense` is sampled from pairs of rows, and every
+    final `Dense` is solved by least squares. `BatchNormalization` gets its
+    statistics, and so does a `Normalization` that has none yet, both from at
+    most `max(4 * units, 10000)` rows. Softmax and sigmoid outputs are
+    calibrated on held-out rows. Frozen layers, for example a whole backbone,
+    run once per row.
 
     Args:
         model: Keras model: Sequential, Functional, or subclassed with a `call`
@@ -65,7 +67,8 @@ def swim_fit(
             weights and 2048 for the others. The result does not depend on it.
         sample_weight: One non-negative weight a row; a row of weight 2 counts
             as two rows.
-        class_weight: Dict from label to weight, or `"balanced"`.
+        class_weight: Dict from label to weight (1 for labels that it lacks),
+            or `"balanced"`.
         l2: Penalty of the readout, relative to the mean square of its
             (centred) features, so that it means the same for any number of
             rows and any scale: lambda = l2 * trace(F'F) / units. `"auto"`
