@@ -142,13 +142,15 @@ class Sums:
         self.yy += np.einsum("nc,ne->ce", y, y)
         # SciPy's BLAS for every product: NumPy brings another one, whose
         # threads would wait busily on the cores that this one needs.
+        gemm = blas.dgemm if dtype == "float64" else blas.sgemm
+        # Targets and weights side by side: one pass over the block for both.
+        sides = np.column_stack([y, root]).astype(dtype, copy=False)
+        products = gemm(1.0, f.T, sides.T, trans_b=1)
+        self.fy += products[:, :-1]
+        self.f += products[:, -1]
         if dtype == "float64":
-            self.f += blas.dgemv(1.0, f.T, root)
-            self.fy += blas.dgemm(1.0, f.T, y.T, trans_b=1)
             self.ff = blas.dsyrk(1.0, f.T, 1.0, self.ff, lower=1, overwrite_c=1)
             return
-        self.f += blas.sgemv(1.0, f.T, root.astype(dtype))
-        self.fy += blas.sgemm(1.0, f.T, y.T.astype(dtype), trans_b=1)
         if self._single is None:
             self._single = np.zeros(self.ff.shape, dtype, order="F")
         self._single = blas.ssyrk(1.0, f.T, 1.0, self._single, lower=1, overwrite_c=1)
