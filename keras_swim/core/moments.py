@@ -190,11 +190,7 @@ class Sums:
 
     def system(self, keep):
         self._flush()
-        if self.w <= 0:
-            raise ValueError(
-                "The readout needs rows of positive weight. Received: "
-                f"total weight {self.w}. Check `sample_weight` and the data."
-            )
+        check_weight(self.w)
         f, fy, offset = self.f, self.fy, self.offsets[0]
         if keep is None:
             gram = self.ff.copy(order="F")
@@ -212,6 +208,15 @@ class Sums:
             self.offsets[1] + self.y / self.w,
             np.diag(self.yy) - self.y**2 / self.w,
             self.w,
+        )
+
+
+def check_weight(total):
+    """Raises unless there is something to fit to."""
+    if not total > 0:
+        raise ValueError(
+            "The readout needs rows of positive weight. Received: total weight "
+            f"{total}. Check `sample_weight` and the data."
         )
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from keras_swim.core.moments import mirror
+from keras_swim.core.moments import check_weight, mirror
 from keras_swim.core.triangle import Triangle
 
 SOLVERS = ("auto", "cholesky", "dual", "qr", "svd")
@@ -129,11 +129,7 @@ class Dual:
     def __init__(self, state, keep=None, many=False):
         features, targets, weight = state.rows()
         total = weight.sum()
-        if total <= 0:
-            raise ValueError(
-                "The readout needs rows of positive weight. Received: total "
-                f"weight {total}. Check `sample_weight` and the data."
-            )
+        check_weight(total)
         self.keep, self.many = keep, many
         features = features if keep is None else features[:, keep]
         root = np.sqrt(weight)[:, None]

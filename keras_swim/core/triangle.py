@@ -18,6 +18,8 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
+from keras_swim.core.moments import check_weight
+
 # Columns that LAPACK handles at once, and rows folded in at once.
 _PANEL = 64
 _BLOCK_ELEMENTS = 1 << 22
@@ -81,11 +83,7 @@ class Triangle:
 
     def _clean(self):
         """Refuses empty triangles; zeroes what is only rounding."""
-        if self.r[0, 0] == 0:
-            raise ValueError(
-                "The readout needs rows of positive weight. Received: total "
-                "weight 0. Check `sample_weight` and the data."
-            )
+        check_weight(self.r[0, 0] ** 2)
         k = self.units
         inner = self.r[1 : 1 + k, 1 : 1 + k]
         size = max(self.count, k) * np.finfo(np.float64).eps

@@ -122,6 +122,15 @@ def feed(graph, keys, arrays):
     ]
 
 
+def forward(segment, graph, keys, arrays, block_rows):
+    """Arrays of a segment's outputs for all rows of the given arrays."""
+    parts = []
+    for start in range(0, len(arrays[0]), block_rows):
+        block = [array[start : start + block_rows] for array in arrays]
+        parts.append(segment.arrays(feed(graph, keys, block)))
+    return joined(parts)
+
+
 def check_inputs(graph, batch):
     """Raises unless the arrays fit the model's inputs."""
     if len(batch.x) != len(graph.inputs):

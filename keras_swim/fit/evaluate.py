@@ -6,6 +6,7 @@ from keras_swim.data.pool import pool_indices
 from keras_swim.fit.dataset import (
     check_inputs,
     feed,
+    forward,
     joined,
     output_weights,
     prepare_targets,
@@ -63,11 +64,7 @@ def validation_metrics(model, plan, reader, options, advance):
 def _outputs(plan, arrays, options):
     rest = [step for step in plan.graph.steps if step not in plan.prefix]
     segment = Segment(rest, plan.cut, plan.graph.outputs)
-    parts = []
-    for start in range(0, len(arrays[0]), options.block_rows):
-        block = [array[start : start + options.block_rows] for array in arrays]
-        parts.append(segment.arrays(feed(plan.graph, plan.cut, block)))
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return forward(segment, plan.graph, plan.cut, arrays, options.block_rows)
 
 
 def _metrics(model, plan, outputs, y, raw_y, weights):

@@ -5,11 +5,9 @@ model up to the first layer that is to be fitted; it is fitted, they go through
 it, and so on.
 """
 
-import numpy as np
-
 from keras_swim.core.targets import side_by_side
 from keras_swim.data.pool import pool_indices, pool_size
-from keras_swim.fit.dataset import feed, ranked
+from keras_swim.fit.dataset import forward, ranked
 from keras_swim.fit.options import POOL_STREAM
 from keras_swim.fit.segment import Segment
 from keras_swim.fit.statistics import set_statistics
@@ -69,7 +67,8 @@ def early_statistics(plan, reader, options):
     arrays = [array[index] for array in reader.source.data.x]
     for step in plan.early:
         segment = Segment(plan.graph.steps, plan.graph.inputs, step.inputs)
-        (values,) = segment.arrays(feed(plan.graph, plan.graph.inputs, arrays))
+        keys = plan.graph.inputs
+        (values,) = forward(segment, plan.graph, keys, arrays, options.block_rows)
         set_statistics(step.operation, values)
 
 
@@ -81,15 +80,9 @@ def _advance_pool(plan, pending, later, values, options):
     if made:
         sources = list(values)
         segment = Segment(pending, sources, made)
-        count = len(values[sources[0]])
-        parts = []
-        for start in range(0, count, options.block_rows):
-            part = slice(start, start + options.block_rows)
-            block = [values[key][part] for key in sources]
-            parts.append(segment.arrays(feed(plan.graph, sources, block)))
-        values.update(
-            zip(made, map(np.concatenate, zip(*parts, strict=True)), strict=True)
-        )
+        arrays = [values[key] for key in sources]
+        found = forward(segment, plan.graph, sources, arrays, options.block_rows)
+        values.update(zip(made, found, strict=True))
     for key in list(values):
         if key not in wanted:
             del values[key]

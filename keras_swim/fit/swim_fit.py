@@ -186,11 +186,8 @@ def _check_first(plan, reader, validation, class_weight):
             weights = output_weights(part.first, plan.readouts)
             if class_weight is not None:
                 weighted_by_class(plan.readouts, y, weights, class_weight)
-    if reader.in_memory and reader.first.rows < 2:
-        raise ValueError(
-            "`swim_fit` needs two or more rows. Received: "
-            f"{reader.first.rows}. Pass more rows."
-        )
+    if reader.in_memory:
+        _check_rows(reader.first.rows)
 
 
 def _load(plan, reader, options, class_weight, progress):
@@ -210,10 +207,15 @@ def _load(plan, reader, options, class_weight, progress):
             class_weight,
             progress.advance,
         )
-    if data.count < 2:
-        data.rows.close()
-        raise ValueError(f"`swim_fit` needs two or more rows. Received: {data.count}.")
+    _check_rows(data.count)
     return data
+
+
+def _check_rows(count):
+    if count < 2:
+        raise ValueError(
+            f"`swim_fit` needs two or more rows. Received: {count}. Pass more rows."
+        )
 
 
 def _announce(plan, data, options, progress):
