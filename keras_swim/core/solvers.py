@@ -64,8 +64,6 @@ class Primal:
         many: Whether many values of `l2` will be asked for.
     """
 
-    name = "cholesky"
-
     def __init__(self, state, keep=None, many=False):
         self.keep = keep
         self.known = {}
@@ -123,8 +121,6 @@ class Primal:
 
 class Dual:
     """Ridge from the n x n matrix of inner products of rows."""
-
-    name = "dual"
 
     def __init__(self, state, keep=None, many=False):
         features, targets, weight = state.rows()

@@ -41,14 +41,14 @@ class Dataset:
 class Reader:
     """A source of data whose first batch can be looked at beforehand."""
 
-    def __init__(self, source, batch_size):
+    def __init__(self, source):
         self.source = source
         self.in_memory = isinstance(source, ArraySource)
         if self.in_memory:
             self.first = source.data
             self._batches = None
         else:
-            batches = source.batches(batch_size)
+            batches = source.batches()
             self.first = next(batches)
             self._batches = itertools.chain([self.first], batches)
 
@@ -76,7 +76,7 @@ def read(x, y, sample_weight, model):
         list(getattr(model, "input_names", None) or _names(model)) or None,
         list(getattr(model, "output_names", None) or []) or None,
     )
-    reader = Reader(as_source(x, y, sample_weight, names), None)
+    reader = Reader(as_source(x, y, sample_weight, names))
     if not reader.first.y:
         raise ValueError(
             "`swim_fit` needs targets. Received: x of type "
@@ -108,7 +108,7 @@ def split(reader, fraction):
     parts = []
     for part in (slice(0, at), slice(at, None)):
         batch = Batch(*([array[part] for array in arrays] for arrays in data))
-        parts.append(Reader(ArraySource(batch), None))
+        parts.append(Reader(ArraySource(batch)))
     return parts
 
 

@@ -81,7 +81,7 @@ def _metrics(model, plan, outputs, y, raw_y, weights):
             readout, outputs[i].reshape(len(targets), -1), targets, weight
         )
         losses.append(found["loss"])
-        prefix = f"{readout.name}_" if len(plan.readouts) > 1 else ""
+        prefix = plan.log_prefix(readout)
         logs.update({f"{prefix}{name}": value for name, value in found.items()})
     logs["loss"] = float(np.sum(losses))
     return logs

@@ -75,6 +75,10 @@ class Plan:
         layers += [readout.layer for readout in self.readouts]
         return list(dict.fromkeys(layers))
 
+    def log_prefix(self, readout):
+        """What the logs of a readout begin with: its name, if it has others."""
+        return f"{readout.name}_" if len(self.readouts) > 1 else ""
+
     def readouts_after(self, step):
         """The readouts that a step has an influence on."""
         reached = set(step.outputs)

@@ -43,9 +43,7 @@ class Progress:
         try:
             yield self
         finally:
-            # A stage can be entered again, for another output.
-            spent = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            spent = self.seconds[name] = time.perf_counter() - start
             if self._bar is not None and self._bar.target is None and self._done:
                 # Keras ends the line by itself only where it knows the total.
                 self._bar.update(self._done, finalize=True)

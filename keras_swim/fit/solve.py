@@ -60,7 +60,7 @@ def solve_readouts(plan, data, sums, folds, options, progress):
     )
     with stage:
         for i, readout in enumerate(plan.readouts):
-            prefix = f"{readout.name}_" if len(plan.readouts) > 1 else ""
+            prefix = plan.log_prefix(readout)
             l2, temperature, held = _choose(plan, data, sums[i], folds, i, options)
             found = solve(
                 sums[i].whole_state(),
