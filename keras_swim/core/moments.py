@@ -28,6 +28,7 @@ class System(NamedTuple):
         gram: `(k, k)`, sum of w (f - mean)(f - mean)'.
         cross: `(k, c)`, sum of w (f - mean)(y - mean)'.
         feature_mean, target_mean: Weighted means.
+        target_square: `(c,)`, sum of w (y - mean)^2.
         weight: Sum of the weights.
     """
 
@@ -35,6 +36,7 @@ class System(NamedTuple):
     cross: np.ndarray
     feature_mean: np.ndarray
     target_mean: np.ndarray
+    target_square: np.ndarray
     weight: float
 
 
@@ -204,6 +206,7 @@ class Sums:
             fy - np.outer(f, self.y) / self.w,
             offset + f / self.w,
             self.offsets[1] + self.y / self.w,
+            np.diag(self.yy) - self.y**2 / self.w,
             self.w,
         )
 
