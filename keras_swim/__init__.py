@@ -2,7 +2,18 @@
 
 from keras_swim._version import __version__
 from keras_swim.core.readout import ReadoutState
+from keras_swim.fit.forget import swim_forget
 from keras_swim.fit.swim_fit import swim_fit
+from keras_swim.fit.swim_select import swim_select
+from keras_swim.fit.update import swim_update
 from keras_swim.layers.sampled_dense import SampledDense
 
-__all__ = ["ReadoutState", "SampledDense", "__version__", "swim_fit"]
+__all__ = [
+    "ReadoutState",
+    "SampledDense",
+    "__version__",
+    "swim_fit",
+    "swim_forget",
+    "swim_select",
+    "swim_update",
+]

@@ -51,8 +51,8 @@ class Rows(NamedTuple):
 class Sums:
     """The sums themselves. `ff` holds its lower triangle only."""
 
-    def __init__(self, units, outputs):
-        self.offsets = None
+    def __init__(self, units, outputs, offsets=None):
+        self.offsets = offsets
         self._buffer = None
         self._single: np.ndarray | None = None
         self._single_rows = 0
@@ -164,8 +164,9 @@ class Sums:
             self.ff += self._single
             self._single, self._single_rows = None, 0
 
-    def add_sums(self, other):
+    def add_sums(self, other, sign=1):
         other._flush()
+        self._flush()
         if other.offsets is None:
             return
         if self.offsets is None:
@@ -181,12 +182,13 @@ class Sums:
             fy += other.w * np.outer(s, t)
             shift = np.outer(other.y, t)
             yy = yy + shift + shift.T + other.w * np.outer(t, t)
-        self.ff += ff
-        self.fy += fy
-        self.yy += yy
-        self.f += other.f + other.w * s
-        self.y += other.y + other.w * t
-        self.w += other.w
+        add = np.add if sign > 0 else np.subtract
+        add(self.ff, ff, out=self.ff)
+        add(self.fy, fy, out=self.fy)
+        add(self.yy, yy, out=self.yy)
+        add(self.f, other.f + other.w * s, out=self.f)
+        add(self.y, other.y + other.w * t, out=self.y)
+        self.w += sign * other.w
 
     def system(self, keep):
         self._flush()

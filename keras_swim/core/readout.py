@@ -11,7 +11,10 @@ Shapes: n rows, k units, c outputs.
 import numpy as np
 
 from keras_swim.core.moments import Rows, Sums
+from keras_swim.core.solvers import solve
 from keras_swim.core.state_file import read_arrays, write_arrays
+
+FORMAT = "keras-swim readout state"
 
 
 class ReadoutState:
@@ -26,6 +29,16 @@ class ReadoutState:
         dtype: `"float64"`, or `"float32"`: each block is multiplied in
             float32 and added in float64. About twice as fast, relative error
             about 1e-6: enough for `l2` of 1e-5 and more.
+        offsets: `None`, or rough means of the features `(k,)` and the targets
+            `(c,)`, which sums are then taken relative to. States with the same
+            offsets merge faster.
+
+    Attributes:
+        count: Number of rows of positive weight.
+        l2: The relative penalty that a model's readout was last solved with,
+            or `None`.
+        temperature: The factor(s) that its scores were calibrated with, or
+            `None`. Both are saved, so that `swim_update` can go on.
 
     Example:
 
@@ -34,11 +47,12 @@ class ReadoutState:
     >>> whole = ReadoutState(5, 2).update(features, targets)
     >>> first = ReadoutState(5, 2).update(features[:30], targets[:30])
     >>> rest = ReadoutState(5, 2).update(features[30:], targets[30:])
-    >>> bool(np.allclose(first.merge(rest).system().gram, whole.system().gram))
+    >>> merged = first.merge(rest).solve(l2=1e-3)
+    >>> bool(np.allclose(merged.kernel, whole.solve(l2=1e-3).kernel))
     True
     """
 
-    def __init__(self, units, outputs, form="auto", dtype="float64"):
+    def __init__(self, units, outputs, form="auto", dtype="float64", offsets=None):
         if form not in ("auto", "rows", "sums"):
             raise ValueError(
                 f'`form` must be "auto", "rows" or "sums". Received: form={form!r}'
@@ -50,10 +64,13 @@ class ReadoutState:
         self.units, self.outputs = int(units), int(outputs)
         self.form, self.dtype = form, dtype
         self.count = 0
+        self.l2: float | None = None
+        self.temperature: np.ndarray | None = None
         self._rows: list[Rows] = []
         self._sums: Sums | None = None
+        self._offsets = offsets
         if form == "sums":
-            self._sums = Sums(self.units, self.outputs)
+            self._sums = Sums(self.units, self.outputs, offsets)
 
     @property
     def keeps_rows(self):
@@ -82,13 +99,7 @@ class ReadoutState:
 
     def merge(self, other):
         """Adds the rows of another state. Returns the state."""
-        if (other.units, other.outputs) != (self.units, self.outputs):
-            raise ValueError(
-                "`merge()` adds states over the same features and outputs. "
-                f"Received: {self.units} units and {self.outputs} outputs "
-                f"here, {other.units} and {other.outputs} in `other`. Build "
-                "both states with the same layers."
-            )
+        self._check_other(other, "merge")
         if other.keeps_rows:
             if other.count:
                 self.update(*other.rows())
@@ -104,6 +115,28 @@ class ReadoutState:
         self._sums.add_sums(other._sums)
         self.count += other.count
         return self
+
+    def subtract(self, other):
+        """Takes out the rows of another state: undoes `merge`.
+
+        Returns:
+            The state.
+        """
+        self._check_other(other, "subtract")
+        if other.keeps_rows:
+            return self.remove(*other.rows()) if other.count else self
+        if self._sums is None:
+            raise ValueError(
+                "The state keeps rows, and of the other one only sums are left. "
+                "Use `remove()` with the rows."
+            )
+        self._sums.add_sums(other._sums, sign=-1)
+        self.count -= other.count
+        return self
+
+    def copy(self):
+        """A state of the same rows."""
+        return ReadoutState.from_arrays(self.to_arrays())
 
     def add_sums(self, count, offsets, sums):
         """Adds sums made elsewhere, for example on an accelerator.
@@ -121,7 +154,8 @@ class ReadoutState:
     def remove(self, features, targets, sample_weight=None):
         """Takes rows out again that were added before. Returns the state.
 
-        From sums they are subtracted; a state that keeps rows must hold them.
+        From sums they are subtracted; a state that keeps rows must hold them, up
+        to rounding.
         """
         features = np.asarray(features)
         targets = np.asarray(targets, dtype=np.float64)
@@ -133,26 +167,23 @@ class ReadoutState:
             return self
         kept = self.rows()
         left = np.ones(len(kept.weight), dtype=bool)
-        places = _places(kept)
         for row in zip(features, targets, weight, strict=True):
-            found = places.get(_row_key(*row))
             if row[2] > 0:
-                if not found:
-                    raise ValueError(
-                        "`remove()` takes out rows that were added before. "
-                        "Received a row that the state does not hold; nothing "
-                        "was removed."
-                    )
-                left[found.pop()] = False
+                left[_place(kept, left, *row)] = False
         self._rows = [Rows(*(part[left] for part in kept))]
         self.count = int(np.count_nonzero(self._rows[0].weight))
         return self
 
-    def add_outputs(self, count):
-        """Adds outputs (new classes), 0 for all rows so far. Returns the state."""
+    def add_classes(self, count=1):
+        """Adds outputs, 0 for all rows so far: new classes. Returns the state.
+
+        Old rows are none of the new classes, so nothing has to be read again.
+        """
         if count < 1:
             raise ValueError(f"`count` must be 1 or more. Received: count={count!r}")
         self.outputs += count
+        if self._offsets is not None:
+            self._offsets = self._offsets[0], np.pad(self._offsets[1], (0, count))
         self._rows = [
             rows._replace(targets=np.pad(rows.targets, ((0, 0), (0, count))))
             for rows in self._rows
@@ -175,6 +206,7 @@ class ReadoutState:
             )
         smaller = ReadoutState(int(keep.sum()), self.outputs, self.form, self.dtype)
         smaller.count = self.count
+        smaller.l2, smaller.temperature = self.l2, self.temperature
         if self._sums is not None:
             smaller._sums = self._sums.keep_units(keep)
             return smaller
@@ -185,8 +217,34 @@ class ReadoutState:
             smaller._to_sums()
         return smaller
 
+    def solve(self, l2=None, solver="auto"):
+        """Solves the readout of the rows so far.
+
+        Args:
+            l2: Relative penalty. `None` takes that of the last solution.
+            solver: See `keras_swim.core.solvers.solve`.
+
+        Returns:
+            A `Readout`: `scores = features @ readout.kernel + readout.bias`.
+        """
+        if l2 is None and self.l2 is None:
+            raise ValueError(
+                "This state has not been solved before, so it has no penalty "
+                "of its own. Pass `l2`, for example 1e-3."
+            )
+        return solve(self, self.l2 if l2 is None else l2, solver)
+
     def save(self, path):
         """Writes the state to a file: plain arrays, atomically."""
+        write_arrays(path, FORMAT, self.to_arrays())
+
+    @classmethod
+    def load(cls, path):
+        """Reads a state that `save` has written."""
+        return cls.from_arrays(read_arrays(path, FORMAT))
+
+    def to_arrays(self):
+        """Everything as a dict of arrays; `from_arrays` takes it back."""
         arrays = {
             "units": self.units,
             "outputs": self.outputs,
@@ -194,16 +252,18 @@ class ReadoutState:
             "dtype": self.dtype,
             "count": self.count,
         }
+        for name in ("l2", "temperature"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         if self._sums is not None:
             arrays.update(self._sums.parts())
         elif self.count:
             arrays.update(zip(Rows._fields, self.rows(), strict=True))
-        write_arrays(path, arrays)
+        return arrays
 
     @classmethod
-    def load(cls, path):
-        """Reads a state that `save` has written."""
-        arrays = read_arrays(path)
+    def from_arrays(cls, arrays):
+        """The state of a dict that `to_arrays` has made."""
         state = cls(
             int(arrays["units"]),
             int(arrays["outputs"]),
@@ -211,6 +271,9 @@ class ReadoutState:
             str(arrays["dtype"]),
         )
         state.count = int(arrays["count"])
+        if "l2" in arrays:
+            state.l2 = float(arrays["l2"])
+        state.temperature = arrays.get("temperature")
         if "ff" in arrays:
             offsets = None
             if "feature_offset" in arrays:
@@ -248,10 +311,19 @@ class ReadoutState:
         return sums.system(keep)
 
     def _to_sums(self):
-        self._sums = Sums(self.units, self.outputs)
+        self._sums = Sums(self.units, self.outputs, self._offsets)
         for rows in self._rows:
             self._sums.add_rows(rows, self.dtype)
         self._rows = []
+
+    def _check_other(self, other, what):
+        if (other.units, other.outputs) != (self.units, self.outputs):
+            raise ValueError(
+                f"`{what}()` takes a state over the same features and outputs. "
+                f"Received: {self.units} units and {self.outputs} outputs "
+                f"here, {other.units} and {other.outputs} in `other`. Build "
+                "both states with the same layers."
+            )
 
     def _check(self, features, targets, sample_weight):
         if features.ndim != 2 or features.shape[1] != self.units:
@@ -279,15 +351,16 @@ def _weights(features, sample_weight):
     return np.asarray(sample_weight, dtype=np.float64)
 
 
-def _places(rows):
-    """Row -> its places in a state that keeps rows."""
-    places: dict[bytes, list[int]] = {}
-    for number, row in enumerate(zip(*rows, strict=True)):
-        places.setdefault(_row_key(*row), []).append(number)
-    return places
-
-
-def _row_key(features, targets, weight):
-    # Compared as numbers of one dtype: a float32 row is found as float64 too.
-    parts = (features.astype(np.float64), targets, np.float64(weight))
-    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+def _place(rows, left, features, targets, weight):
+    """Number of a row among those that are left."""
+    same = left & (rows.weight == weight) & (rows.targets == targets).all(axis=1)
+    candidates = np.flatnonzero(same)
+    gaps = np.abs(rows.features[candidates] - features).max(axis=1, initial=0.0)
+    # Features computed again, in another batch, differ in their last digits.
+    limit = 1e-5 * max(np.abs(features).max(initial=0.0), 1e-30)
+    if not len(gaps) or gaps.min() > limit:
+        raise ValueError(
+            "`remove()` takes out rows that were added before. Received a row that "
+            "the state does not hold; nothing was removed."
+        )
+    return candidates[np.argmin(gaps)]

@@ -1,4 +1,4 @@
-"""A readout state in a file: plain arrays, versioned, never pickled.
+"""Arrays in a file: plain, versioned, never pickled.
 
 The file is a NumPy archive. It is written beside its place and moved there when
 it is complete, so that an interrupted save leaves the old file whole.
@@ -11,19 +11,24 @@ from pathlib import Path
 
 import numpy as np
 
-FORMAT = "keras-swim readout state"
 VERSION = 1
 
 
-def write_arrays(path, arrays):
-    """Writes a dict of arrays, atomically."""
+def write_arrays(path, kind, arrays):
+    """Writes a dict of arrays, atomically.
+
+    Args:
+        path: Where to.
+        kind: What the arrays are; `read_arrays` asks for the same.
+        arrays: Dict from name to array, number or string.
+    """
     path = Path(path)
     handle, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
     )
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, format=FORMAT, version=VERSION, **arrays)
+            np.savez(file, format=kind, version=VERSION, **arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -32,19 +37,17 @@ def write_arrays(path, arrays):
         raise
 
 
-def read_arrays(path):
+def read_arrays(path, kind):
     """Reads the dict of arrays back; raises for files that are something else."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (zipfile.BadZipFile, ValueError, EOFError) as error:
         raise ValueError(
-            f"{path} is no saved readout state, or it is damaged: {error}"
+            f"{path} is no {kind} file, or it is damaged: {error}"
         ) from error
-    if str(arrays.pop("format", "")) != FORMAT:
-        raise ValueError(
-            f"{path} is no saved readout state. It was written by something else."
-        )
+    if str(arrays.pop("format", "")) != kind:
+        raise ValueError(f"{path} is no {kind} file. It was written by something else.")
     version = int(arrays.pop("version"))
     if version > VERSION:
         raise ValueError(

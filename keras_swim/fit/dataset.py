@@ -176,7 +176,7 @@ def output_weights(batch, readouts):
     return (batch.weight * len(readouts))[: len(readouts)]
 
 
-def load(reader, plan, segment, batch_size, class_weight, advance):
+def load(reader, plan, segment, batch_size, class_weight, advance, training=True):
     """Reads all data, running the prefix once per row.
 
     Args:
@@ -186,6 +186,7 @@ def load(reader, plan, segment, batch_size, class_weight, advance):
         batch_size: Rows per call of the prefix.
         class_weight: See `swim_fit`.
         advance: Called with the number of rows that were read.
+        training: Whether the rows must be enough to train on: two classes.
     """
     readouts = plan.readouts
     if reader.in_memory and segment is None:
@@ -215,8 +216,9 @@ def load(reader, plan, segment, batch_size, class_weight, advance):
             rows.close()
             raise
         y, raw_y, weights = (joined(column) for column in zip(*parts, strict=True))
-    for readout, targets in zip(readouts, y, strict=True):
-        readout.check_whole(targets)
+    if training:
+        for readout, targets in zip(readouts, y, strict=True):
+            readout.check_whole(targets)
     if class_weight is not None:
         weights = weighted_by_class(readouts, y, weights, class_weight)
     for weight in weights:

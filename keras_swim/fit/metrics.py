@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_swim.fit.readouts import CLASSES, LABELS
+from keras_swim.fit.segment import as_array
 
 
 def output_metrics(readout, outputs, y, weight=None):
@@ -88,6 +89,26 @@ def compiled_metrics(model, outputs, y, weights):
     logs["loss"] = float(loss)
     model.reset_metrics()
     return logs
+
+
+def held_out_metrics(readout, scores, targets, weight, temperature):
+    """Metrics of the held-out scores, as if they had come from the model."""
+    if temperature is not None:
+        identity = np.eye(scores.shape[1])
+        kernel, bias = readout.calibrate(
+            identity, np.zeros(scores.shape[1]), temperature
+        )
+        scores = scores @ kernel + bias
+    outputs = activated(readout, scores)
+    return output_metrics(readout, outputs, targets, weight)
+
+
+def activated(readout, scores):
+    """Outputs of the model for scores of its readout."""
+    if readout.activation == "linear":
+        return scores
+    function = getattr(keras.activations, readout.activation)
+    return as_array(function(keras.ops.convert_to_tensor(scores.astype("float32"))))
 
 
 def _softmax(logits):

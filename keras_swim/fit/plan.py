@@ -17,28 +17,6 @@ from keras_swim.layers.sampled_dense import SampledDense
 # Trainable, but with a start that is deterministic and sensible.
 _NEUTRAL = ("LayerNormalization", "GroupNormalization", "RMSNormalization", "PReLU")
 
-# Each output column depends on the same input column (and on common factors).
-_COLUMNWISE = (
-    keras.layers.Activation,
-    keras.layers.ReLU,
-    keras.layers.LeakyReLU,
-    keras.layers.Dropout,
-    keras.layers.GaussianDropout,
-    keras.layers.GaussianNoise,
-    keras.layers.BatchNormalization,
-    keras.layers.LayerNormalization,
-    keras.layers.Normalization,
-    keras.layers.Rescaling,
-    keras.layers.Identity,
-)
-_MERGES = (
-    keras.layers.Add,
-    keras.layers.Subtract,
-    keras.layers.Multiply,
-    keras.layers.Average,
-    keras.layers.Maximum,
-    keras.layers.Minimum,
-)
 _READOUT_ACTIVATIONS = ("linear", "softmax", "sigmoid")
 
 
@@ -86,41 +64,6 @@ class Plan:
             if reached.intersection(later.inputs):
                 reached.update(later.outputs)
         return [readout for readout in self.readouts if readout.features in reached]
-
-    def unit_rows(self, key):
-        """Row numbers behind each column of a tensor.
-
-        Returns:
-            `(columns, p)` row numbers, -1 for none, or `None` where columns
-            cannot be told apart.
-        """
-        step = self.graph.producer(key)
-        if step is None or step in self.prefix:
-            width = self.graph.tensors[key].shape[-1]
-            return np.full((width, 1), -1) if width else None
-        layer = step.operation
-        if any(layer is sampled.operation for sampled in self.sampled):
-            if layer.pairs is None:
-                return np.full((layer.units, 1), -1)
-            positions = self.graph.tensors[key].shape[1:-1]
-            if None in positions:
-                return None
-            return layer.pairs // int(np.prod(positions or (1,)))
-        if isinstance(layer, _COLUMNWISE) or (
-            isinstance(layer, keras.layers.Flatten)
-            and len(self.graph.tensors[step.inputs[0]].shape) == 2
-        ):
-            return self.unit_rows(step.inputs[0])
-        if isinstance(layer, (keras.layers.Concatenate, *_MERGES)):
-            parts = [self.unit_rows(source) for source in step.inputs]
-            if any(part is None for part in parts):
-                return None
-            if isinstance(layer, keras.layers.Concatenate):
-                rank = len(self.graph.tensors[key].shape)
-                return _stacked(parts) if layer.axis in (-1, rank - 1) else None
-            widths = {len(part) for part in parts}
-            return np.concatenate(parts, axis=1) if len(widths) == 1 else None
-        return None
 
 
 def make_plan(model, specs):
@@ -418,13 +361,3 @@ def _cut(graph, prefix, trunk, readouts):
     wanted = [key for step in trunk for key in step.inputs]
     wanted += [readout.features for readout in readouts]
     return list(dict.fromkeys(key for key in wanted if key in available))
-
-
-def _stacked(parts):
-    width = max(part.shape[1] for part in parts)
-    return np.concatenate(
-        [
-            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1)
-            for part in parts
-        ]
-    )

@@ -43,7 +43,8 @@ class Progress:
         try:
             yield self
         finally:
-            spent = self.seconds[name] = time.perf_counter() - start
+            spent = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
             if self._bar is not None and self._bar.target is None and self._done:
                 # Keras ends the line by itself only where it knows the total.
                 self._bar.update(self._done, finalize=True)

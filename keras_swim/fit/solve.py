@@ -1,6 +1,5 @@
 """One pass over all rows, then the readouts: ridge, solution, calibration."""
 
-import keras
 import numpy as np
 
 from keras_swim.core.folds import (
@@ -11,10 +10,12 @@ from keras_swim.core.folds import (
 )
 from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
 from keras_swim.core.solvers import factor, solve
+from keras_swim.fit.columns import unit_rows
 from keras_swim.fit.dataset import feed
-from keras_swim.fit.metrics import output_metrics
+from keras_swim.fit.metrics import activated, held_out_metrics
 from keras_swim.fit.options import FOLD_STREAM
-from keras_swim.fit.segment import Segment, as_array
+from keras_swim.fit.passes import block_targets, feature_rows
+from keras_swim.fit.segment import Segment
 from keras_swim.fit.sums import DeviceSums, HostSums
 
 
@@ -36,7 +37,7 @@ def add_up(plan, data, options, progress):
                     for i, readout in enumerate(plan.readouts)
                 ]
             for i, readout in enumerate(plan.readouts):
-                targets, weight = _block_targets(readout, data, i, part)
+                targets, weight = block_targets(readout, data, i, part)
                 positions = len(targets) // (part.stop - part.start)
                 sums[i].update(
                     features[i], targets, weight, np.repeat(group[part], positions)
@@ -51,10 +52,10 @@ def solve_readouts(plan, data, sums, folds, options, progress):
     """Chooses, solves and assigns every readout.
 
     Returns:
-        The logs, and for each readout its outputs on the held-out rows, fold
-        after fold (`None` if no rows were held out).
+        The logs; for each readout its outputs on the held-out rows, fold
+        after fold (`None` if no rows were held out); and its state.
     """
-    logs, solved, outputs = {}, [], []
+    logs, solved, outputs, states = {}, [], [], []
     stage = progress.stage(
         "solve", "choosing the ridge and solving", len(plan.readouts), "readout"
     )
@@ -62,20 +63,23 @@ def solve_readouts(plan, data, sums, folds, options, progress):
         for i, readout in enumerate(plan.readouts):
             prefix = plan.log_prefix(readout)
             l2, temperature, held = _choose(plan, data, sums[i], folds, i, options)
+            state = sums[i].whole_state()
             found = solve(
-                sums[i].whole_state(),
+                state,
                 l2,
                 options.solver,
-                blocks=lambda i=i: _feature_blocks(plan, data, i, options),
+                blocks=lambda i=i: feature_rows(plan, data, i, options),
             )
             kernel, bias = found.kernel, found.bias
-            logs[f"{prefix}l2"] = l2
+            logs[f"{prefix}l2"] = state.l2 = l2
             if temperature is not None:
+                state.temperature = np.asarray(temperature)
                 kernel, bias = readout.calibrate(kernel, bias, temperature)
                 logs[f"{prefix}temperature"] = float(np.mean(temperature))
             logs.update({f"{prefix}cv_{name}": value for name, value in held.items()})
             solved.append((readout.layer, kernel, bias))
             outputs.append(_fold_outputs(readout, sums[i], folds, kernel, bias))
+            states.append(state)
             progress.advance(1)
     for layer, kernel, bias in solved:
         if not (np.isfinite(kernel).all() and np.isfinite(bias).all()):
@@ -85,7 +89,7 @@ def solve_readouts(plan, data, sums, folds, options, progress):
             )
         layer._kernel.assign(kernel)
         layer.bias.assign(bias)
-    return logs, outputs
+    return logs, outputs, states
 
 
 def _folds(plan, data, options):
@@ -107,15 +111,6 @@ def _make_sums(readout, features, rows, folds, options):
     return HostSums(units, readout.units, folds, form, options.sums_dtype)
 
 
-def _block_targets(readout, data, number, part):
-    targets = readout.targets(data.y[number][part])
-    weight = data.weights[number]
-    if weight is None:
-        return targets, np.ones(len(targets))
-    weight = weight[part]
-    return targets, np.repeat(weight, len(targets) // len(weight))
-
-
 def _choose(plan, data, sums, folds, number, options):
     """The ridge, the temperature and metrics, all from held-out rows."""
     readout = plan.readouts[number]
@@ -130,12 +125,12 @@ def _choose(plan, data, sums, folds, number, options):
     return (
         l2,
         temperature,
-        _held_out_metrics(readout, scores, targets, weight, temperature),
+        held_out_metrics(readout, scores, targets, weight, temperature),
     )
 
 
 def _factored(plan, data, sums, folds, readout, options):
-    pairs = plan.unit_rows(readout.features)
+    pairs = unit_rows(plan, readout.features)
     parts = []
     for number, rows in enumerate(folds):
         keep = None if pairs is None else untouched_units(pairs, rows, data.count)
@@ -145,38 +140,9 @@ def _factored(plan, data, sums, folds, readout, options):
     return parts
 
 
-def _feature_blocks(plan, data, number, options):
-    """The rows once more, as features, for solvers that need them."""
-    readout = plan.readouts[number]
-    segment = Segment(plan.trunk, plan.cut, [readout.features])
-    for part, arrays in data.rows.blocks(options.block_rows):
-        (features,) = segment.arrays(feed(plan.graph, plan.cut, arrays))
-        targets, weight = _block_targets(readout, data, number, part)
-        yield features.reshape(-1, features.shape[-1]), targets, weight
-
-
-def _held_out_metrics(readout, scores, targets, weight, temperature):
-    """Metrics of the held-out scores, as if they had come from the model."""
-    if temperature is not None:
-        identity = np.eye(scores.shape[1])
-        kernel, bias = readout.calibrate(
-            identity, np.zeros(scores.shape[1]), temperature
-        )
-        scores = scores @ kernel + bias
-    outputs = _activated(readout, scores)
-    return output_metrics(readout, outputs, targets, weight)
-
-
 def _fold_outputs(readout, sums, folds, kernel, bias):
     """What the fitted model gives for the held-out rows."""
     if not folds:
         return None
     scores = [sums.scorer(number)(kernel, bias) for number in range(len(folds))]
-    return _activated(readout, np.concatenate(scores))
-
-
-def _activated(readout, scores):
-    if readout.activation == "linear":
-        return scores
-    function = getattr(keras.activations, readout.activation)
-    return as_array(function(keras.ops.convert_to_tensor(scores.astype("float32"))))
+    return activated(readout, np.concatenate(scores))

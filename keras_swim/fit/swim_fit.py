@@ -2,21 +2,13 @@
 
 import keras
 
-from keras_swim.fit.dataset import (
-    check_inputs,
-    load,
-    output_weights,
-    prepare_targets,
-    read,
-    split,
-    weighted_by_class,
-)
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
-from keras_swim.fit.hidden import early_statistics, sample_hidden
+from keras_swim.fit.hidden import sample_hidden
 from keras_swim.fit.options import check_options
 from keras_swim.fit.plan import make_plan
+from keras_swim.fit.prepare import check_first, load_rows, open_data
 from keras_swim.fit.progress import Progress
-from keras_swim.fit.segment import Segment
+from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
 from keras_swim.fit.solve import add_up, solve_readouts
 
 # Say beforehand how much memory the sums will take, from here on.
@@ -40,6 +32,7 @@ def swim_fit(
     verbose="auto",
     sums_dtype="float64",
     sums_device="auto",
+    keep_state=False,
 ):
     """Fits a Keras model without gradients.
 
@@ -88,6 +81,10 @@ def swim_fit(
         sums_device: `"auto"`, `"host"` or `"device"`: where features are
             summed up. With `"auto"`, on the accelerator if there is one; only
             the sums leave it.
+        keep_state: Whether to keep the readout's sums (as large as a square
+            matrix of its inputs) as `history.state`, a `ReadoutState`: what
+            `swim_update` and `swim_forget` go on from. For models with one
+            output.
 
     Returns:
         A `keras.callbacks.History`. Its logs hold `loss` and `accuracy` (or
@@ -119,26 +116,33 @@ def swim_fit(
         raise ValueError("Pass `validation_data` or `validation_split`, not both.")
     validates = validation_data is not None or bool(validation_split)
     progress = Progress(verbose, stages=4 + validates)
-    reader, validation = _readers(
+    reader, validation = open_data(
         model, x, y, sample_weight, validation_data, validation_split
     )
     plan = make_plan(model, reader.specs())
-    _check_first(plan, reader, validation, class_weight)
+    check_first(plan, reader, validation, class_weight)
+    if keep_state and len(plan.readouts) > 1:
+        raise ValueError(
+            "`keep_state=True` is for models with one output. Received: a model "
+            f"with {len(plan.readouts)}."
+        )
     callbacks = keras.callbacks.CallbackList(
         callbacks, add_history=True, model=model, epochs=1, steps=1, verbose=0
     )
-    before = _weights_of(plan.fitted_layers)
+    before = weights_of(plan.fitted_layers)
     callbacks.on_train_begin()
     callbacks.on_epoch_begin(0)
     callbacks.on_train_batch_begin(0)
     data = None
     try:
-        data = _load(plan, reader, options, class_weight, progress)
+        data = load_rows(plan, reader, options, class_weight, progress)
         _announce(plan, data, options, progress)
         sample_hidden(plan, data, options, progress)
         sums, folds = add_up(plan, data, options, progress)
-        logs, outputs = solve_readouts(plan, data, sums, folds, options, progress)
-        _forget_compiled(model)
+        logs, outputs, states = solve_readouts(
+            plan, data, sums, folds, options, progress
+        )
+        forget_compiled(model)
         logs.update(training_metrics(model, plan, data, folds, outputs, options))
         if validation is not None:
             total = validation.source.rows
@@ -149,8 +153,8 @@ def swim_fit(
             logs.update({f"val_{name}": value for name, value in found.items()})
     except BaseException:
         # Also on Ctrl-C: half a fit is no fit.
-        _restore(before)
-        _forget_compiled(model)
+        restore(before)
+        forget_compiled(model)
         raise
     finally:
         if data is not None:
@@ -161,61 +165,9 @@ def swim_fit(
     callbacks.on_train_batch_end(0, logs)
     callbacks.on_epoch_end(0, logs)
     callbacks.on_train_end(logs)
+    if keep_state:
+        (model.history.state,) = states
     return model.history
-
-
-def _readers(model, x, y, sample_weight, validation_data, validation_split):
-    reader = read(x, y, sample_weight, model)
-    if validation_split:
-        return split(reader, validation_split)
-    if validation_data is None:
-        return reader, None
-    if isinstance(validation_data, (tuple, list)):
-        return reader, read(
-            *keras.utils.unpack_x_y_sample_weight(tuple(validation_data)), model
-        )
-    return reader, read(validation_data, None, None, model)
-
-
-def _check_first(plan, reader, validation, class_weight):
-    """Raises for data that does not fit, before anything runs."""
-    for part in (reader, validation):
-        if part is not None:
-            check_inputs(plan.graph, part.first)
-            y = prepare_targets(plan.readouts, part.first)
-            weights = output_weights(part.first, plan.readouts)
-            if class_weight is not None:
-                weighted_by_class(plan.readouts, y, weights, class_weight)
-    if reader.in_memory:
-        _check_rows(reader.first.rows)
-
-
-def _load(plan, reader, options, class_weight, progress):
-    total = reader.source.rows
-    title = "running frozen layers" if plan.prefix else "reading the data"
-    with progress.stage("features", title, total):
-        if plan.early:
-            early_statistics(plan, reader, options)
-        segment = None
-        if plan.prefix:
-            segment = Segment(plan.prefix, plan.graph.inputs, plan.cut)
-        data = load(
-            reader,
-            plan,
-            segment,
-            options.prefix_rows,
-            class_weight,
-            progress.advance,
-        )
-    _check_rows(data.count)
-    return data
-
-
-def _check_rows(count):
-    if count < 2:
-        raise ValueError(
-            f"`swim_fit` needs two or more rows. Received: {count}. Pass more rows."
-        )
 
 
 def _announce(plan, data, options, progress):
@@ -235,37 +187,6 @@ def _sums_bytes(plan, readout, rows):
     width = plan.graph.tensors[readout.features].shape[-1] or 0
     # The Gram matrix (or the rows), and its centred copy.
     return 8 * width * min(rows, width) * 2
-
-
-def _weights_of(layers):
-    return [
-        (
-            layer,
-            [
-                (weight, keras.ops.convert_to_numpy(weight.value))
-                for weight in layer.weights
-            ],
-            getattr(layer, "pairs", None),
-        )
-        for layer in layers
-    ]
-
-
-def _restore(before):
-    for layer, weights, pairs in before:
-        for weight, value in weights:
-            weight.assign(value)
-        if hasattr(layer, "pairs"):
-            layer._pairs = pairs
-        if hasattr(layer, "finalize_state"):
-            layer.finalize_state()
-
-
-def _forget_compiled(model):
-    # Normalization's statistics are constants in functions compiled before.
-    model.predict_function = None
-    model.test_function = None
-    model.train_function = None
 
 
 def _summary(logs):

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from keras_swim.core.activations import constants_for
 from keras_swim.core.folds import ENOUGH_ROWS, FOLDS, held_out_folds, untouched_units
+from keras_swim.core.readout import ReadoutState
+from keras_swim.core.sampling import pair_parameters, sample_pairs
+from keras_swim.core.solvers import factor
 
 
 def _folds(n, seed=0, **options):
@@ -94,3 +98,30 @@ def test_about_64_percent_of_the_units_judge_a_fold():
     pairs = np.stack([rng.permutation(500), rng.permutation(500)], axis=1)
     shares = [untouched_units(pairs, fold, 500).mean() for fold in _folds(500)]
     assert np.mean(shares) == pytest.approx(0.64, abs=0.02)
+
+
+def coin_flips(seed, n=200, d=50, k=200, l2=1e-3):
+    """Held-out accuracy on labels that mean nothing: honest, and naive."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(n, d)), rng.permutation(np.arange(n) % 2)
+    constants = constants_for("tanh", None)
+    drawn = sample_pairs(x, y, k, rng, mirrored=constants.mirrored)
+    kernel, bias = pair_parameters(x, drawn, constants, 1.0, "float64")
+    features, targets = np.tanh(x @ kernel + bias), np.eye(2)[y]
+    right = np.zeros((2, n))
+    for rows in held_out_folds(n, rng, y, 5, enough=n + 1):
+        others = np.setdiff1d(np.arange(n), rows)
+        state = ReadoutState(k, 2).update(features[others], targets[others])
+        for i, keep in enumerate([untouched_units(drawn.pairs, rows, n), None]):
+            kernel, bias = factor(state, keep).coefficients(l2)
+            scores = features[rows] @ kernel + bias
+            right[i, rows] = scores.argmax(axis=1) == y[rows]
+    return right.mean(axis=1)
+
+
+def test_coin_flips_are_not_predicted():
+    draws = 30
+    honest, naive = np.mean([coin_flips(seed) for seed in range(draws)], axis=0)
+    error = 0.5 / np.sqrt(200 * draws)
+    assert abs(honest - 0.5) < 2 * error
+    assert naive - 0.5 > 4 * error

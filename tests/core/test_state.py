@@ -61,7 +61,7 @@ def test_new_classes_equal_classes_known_from_the_start(form):
     old = labels < 3
     state = ReadoutState(12, 3, form)
     state.update(features[old], codes[old, :3], weight[old])
-    state.add_outputs(2).update(features[~old], codes[~old], weight[~old])
+    state.add_classes(2).update(features[~old], codes[~old], weight[~old])
     joint = ReadoutState(12, 5, form).update(features, codes, weight)
     assert_same_system(state, joint)
 
@@ -120,14 +120,14 @@ def test_interrupted_save_keeps_the_old_file(tmp_path, monkeypatch):
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "other.npz"
     np.savez(path, a=1)
-    with pytest.raises(ValueError, match="no saved readout state"):
+    with pytest.raises(ValueError, match="no keras-swim readout state file"):
         ReadoutState.load(path)
     path.write_bytes(b"PK\x03\x04 half a file")
     with pytest.raises(ValueError, match="damaged"):
         ReadoutState.load(path)
     # A pickled object must not be run.
     np.savez(path, a=np.array([print], dtype=object))
-    with pytest.raises(ValueError, match="no saved readout state"):
+    with pytest.raises(ValueError, match="no keras-swim readout state file"):
         ReadoutState.load(path)
 
 
@@ -142,6 +142,6 @@ def test_newer_versions_are_refused(tmp_path, monkeypatch):
 def test_bad_arguments():
     state = ReadoutState(4, 2)
     with pytest.raises(ValueError, match="count"):
-        state.add_outputs(0)
+        state.add_classes(0)
     with pytest.raises(ValueError, match="mask of 4"):
         state.keep_units(np.zeros(4, bool))

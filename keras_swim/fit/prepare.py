@@ -1,0 +1,75 @@
+"""From what the user passes to rows that a fit can work on."""
+
+import keras
+
+from keras_swim.fit.dataset import (
+    check_inputs,
+    load,
+    output_weights,
+    prepare_targets,
+    read,
+    split,
+    weighted_by_class,
+)
+from keras_swim.fit.hidden import early_statistics
+from keras_swim.fit.segment import Segment
+
+
+def open_data(model, x, y, sample_weight, validation_data, validation_split):
+    """`Reader`s of the training and of the validation data (or `None`)."""
+    reader = read(x, y, sample_weight, model)
+    if validation_split:
+        return split(reader, validation_split)
+    if validation_data is None:
+        return reader, None
+    if isinstance(validation_data, (tuple, list)):
+        return reader, read(
+            *keras.utils.unpack_x_y_sample_weight(tuple(validation_data)), model
+        )
+    return reader, read(validation_data, None, None, model)
+
+
+def check_first(plan, reader, validation, class_weight):
+    """Raises for data that does not fit, before anything runs."""
+    for part in (reader, validation):
+        if part is not None:
+            check_inputs(plan.graph, part.first)
+            y = prepare_targets(plan.readouts, part.first)
+            weights = output_weights(part.first, plan.readouts)
+            if class_weight is not None:
+                weighted_by_class(plan.readouts, y, weights, class_weight)
+    if reader.in_memory:
+        check_rows(reader.first.rows)
+
+
+def load_rows(plan, reader, options, class_weight, progress):
+    """Reads the data as a `Dataset`, running frozen layers once per row."""
+    total = reader.source.rows
+    title = "running frozen layers" if plan.prefix else "reading the data"
+    with progress.stage("features", title, total):
+        if plan.early:
+            early_statistics(plan, reader, options)
+        data = load(
+            reader,
+            plan,
+            prefix_segment(plan),
+            options.prefix_rows,
+            class_weight,
+            progress.advance,
+        )
+    check_rows(data.count)
+    return data
+
+
+def prefix_segment(plan):
+    """The frozen layers before the first that is fitted; `None` if none."""
+    if not plan.prefix:
+        return None
+    return Segment(plan.prefix, plan.graph.inputs, plan.cut)
+
+
+def check_rows(count):
+    if count < 2:
+        raise ValueError(
+            f"`swim_fit` needs two or more rows. Received: {count}. Pass more rows."
+        )
