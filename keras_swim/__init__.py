@@ -3,6 +3,7 @@
 from keras_swim._version import __version__
 from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.forget import swim_forget
+from keras_swim.fit.provenance import pair_report
 from keras_swim.fit.swim_fit import swim_fit
 from keras_swim.fit.swim_select import swim_select
 from keras_swim.fit.update import swim_update
@@ -12,6 +13,7 @@ __all__ = [
     "ReadoutState",
     "SampledDense",
     "__version__",
+    "pair_report",
     "swim_fit",
     "swim_forget",
     "swim_select",

@@ -70,7 +70,7 @@ class Reader:
         return self._batches
 
 
-def read(x, y, sample_weight, model):
+def read(x, y, sample_weight, model, caller="swim_fit"):
     """Returns a `Reader`; raises if there are no targets."""
     names = Names(
         list(getattr(model, "input_names", None) or _names(model)) or None,
@@ -79,7 +79,7 @@ def read(x, y, sample_weight, model):
     reader = Reader(as_source(x, y, sample_weight, names))
     if not reader.first.y:
         raise ValueError(
-            "`swim_fit` needs targets. Received: x of type "
+            f"`{caller}` needs targets. Received: x of type "
             f"{type(x).__name__} and y=None. Pass `y`, or a data set that "
             "yields (x, y)."
         )
