@@ -37,11 +37,22 @@ def write_arrays(path, kind, arrays):
         raise
 
 
-def read_arrays(path, kind):
-    """Reads the dict of arrays back; raises for files that are something else."""
+def read_arrays(path, kind, names=None):
+    """Reads the dict of arrays back; raises for files that are something else.
+
+    Args:
+        path: Where from.
+        kind: What the arrays are.
+        names: `None`, or the names of the arrays to read.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+            wanted = None if names is None else {"format", "version", *names}
+            arrays = {
+                name: file[name]
+                for name in file.files
+                if wanted is None or name in wanted
+            }
     except (zipfile.BadZipFile, ValueError, EOFError) as error:
         raise ValueError(
             f"{path} is no {kind} file, or it is damaged: {error}"

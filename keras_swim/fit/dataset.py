@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_swim.core.targets import class_weights
 from keras_swim.data.sources import ArraySource, Batch, Names, as_source
-from keras_swim.fit.rows import ArrayRows, SpooledRows
+from keras_swim.fit.cache import CachedRows, check_probe, row_digests
+from keras_swim.fit.rows import ArrayRows, Batches, SpooledRows
 
 
 @dataclass
@@ -17,13 +18,14 @@ class Dataset:
     """All that later stages need to know of the data.
 
     Attributes:
-        rows: `ArrayRows` or `SpooledRows`: the tensors at the plan's cut.
+        rows: `ArrayRows`, `SpooledRows` or `CachedRows`: the tensors at the plan's
+            cut.
         y: One array of prepared targets an output.
         raw_y: The same as the user gave them (for compiled metrics).
         weights: One array or `None` an output.
     """
 
-    rows: ArrayRows | SpooledRows
+    rows: ArrayRows | Batches
     y: list[np.ndarray]
     raw_y: list[np.ndarray]
     weights: list[np.ndarray | None]
@@ -176,7 +178,16 @@ def output_weights(batch, readouts):
     return (batch.weight * len(readouts))[: len(readouts)]
 
 
-def load(reader, plan, segment, batch_size, class_weight, advance, training=True):
+def load(
+    reader,
+    plan,
+    segment,
+    batch_size,
+    class_weight,
+    advance,
+    training=True,
+    cached=None,
+):
     """Reads all data, running the prefix once per row.
 
     Args:
@@ -187,6 +198,7 @@ def load(reader, plan, segment, batch_size, class_weight, advance, training=True
         class_weight: See `swim_fit`.
         advance: Called with the number of rows that were read.
         training: Whether the rows must be enough to train on: two classes.
+        cached: `None`, or `CachedRows` to read from and to add to.
     """
     readouts = plan.readouts
     if reader.in_memory and segment is None:
@@ -198,21 +210,18 @@ def load(reader, plan, segment, batch_size, class_weight, advance, training=True
         weights = output_weights(data, readouts)
         advance(data.rows)
     else:
-        rows = SpooledRows()
+        rows = SpooledRows() if cached is None else cached
+        made = _features(reader, plan, segment, batch_size, rows)
         parts = []
         try:
-            for batch in reader.batches(batch_size):
-                check_inputs(plan.graph, batch)
-                prepared = prepare_targets(readouts, batch, rows.count)
+            seen = 0
+            for batch in made:
+                prepared = prepare_targets(readouts, batch, seen)
                 parts.append((prepared, batch.y, output_weights(batch, readouts)))
-                if segment is None:
-                    index = [plan.graph.inputs.index(key) for key in plan.cut]
-                    rows.append([batch.x[number] for number in index])
-                else:
-                    tensors = feed(plan.graph, plan.graph.inputs, batch.x)
-                    rows.append(segment.arrays(tensors))
+                seen += batch.rows
                 advance(batch.rows)
         except BaseException:
+            # A cache writes what it has: the next fit goes on from there.
             rows.close()
             raise
         y, raw_y, weights = (joined(column) for column in zip(*parts, strict=True))
@@ -228,6 +237,46 @@ def load(reader, plan, segment, batch_size, class_weight, advance, training=True
                 "Expected rows of positive weight. Received: all weights are 0."
             )
     return Dataset(rows, y, raw_y, weights)
+
+
+def _features(reader, plan, segment, batch_size, rows):
+    """Reads all batches and adds what the prefix makes of them to `rows`.
+
+    Yields:
+        Each batch, when it has been added.
+    """
+    index = [plan.graph.inputs.index(key) for key in plan.cut if segment is None]
+
+    def make(arrays):
+        if segment is None:
+            return [arrays[number] for number in index]
+        return segment.arrays(feed(plan.graph, plan.graph.inputs, arrays))
+
+    cached = isinstance(rows, CachedRows)
+    known = rows.count
+    seen = 0
+    for batch in reader.batches(batch_size):
+        check_inputs(plan.graph, batch)
+        if not cached:
+            rows.append(make(batch.x))
+        else:
+            if known and not seen:
+                check_probe(rows, make, batch.x)
+            digests = row_digests(batch.x)
+            rows.check(seen, digests)
+            new = max(0, known - seen)
+            if new < batch.rows:
+                rows.append(make([array[new:] for array in batch.x]), digests[new:])
+        seen += batch.rows
+        yield batch
+    if cached:
+        rows.flush()
+        if seen < known:
+            raise ValueError(
+                f"The cache holds features of {known} rows. Received: {seen} rows. It "
+                "was made from other data: delete its folder, or name another "
+                "`cache_dir`."
+            )
 
 
 def weighted_by_class(readouts, y, weights, class_weight):

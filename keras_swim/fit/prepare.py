@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_swim.fit.cache import fingerprint
 from keras_swim.fit.dataset import (
     check_inputs,
     load,
@@ -42,8 +43,12 @@ def check_first(plan, reader, validation, class_weight):
         check_rows(reader.first.rows)
 
 
-def load_rows(plan, reader, options, class_weight, progress):
-    """Reads the data as a `Dataset`, running frozen layers once per row."""
+def load_rows(plan, reader, options, class_weight, progress, cache=None):
+    """Reads the data as a `Dataset`, running frozen layers once per row.
+
+    Args:
+        cache: `None`, or the `Cache` to keep features in.
+    """
     total = reader.source.rows
     title = "running frozen layers" if plan.prefix else "reading the data"
     with progress.stage("features", title, total):
@@ -56,9 +61,30 @@ def load_rows(plan, reader, options, class_weight, progress):
             options.prefix_rows,
             class_weight,
             progress.advance,
+            cached=_cached(plan, cache, "train"),
         )
     check_rows(data.count)
     return data
+
+
+def load_validation(plan, reader, options, progress, cache=None):
+    """Reads validation data that a choice is made by, likewise."""
+    title = "reading the validation data"
+    with progress.stage("features", title, reader.source.rows):
+        return load(
+            reader,
+            plan,
+            prefix_segment(plan),
+            options.prefix_rows,
+            None,
+            progress.advance,
+            training=False,
+            cached=_cached(plan, cache, "validation"),
+        )
+
+
+def _cached(plan, cache, part):
+    return None if cache is None else cache.rows(part, fingerprint(plan.prefix))
 
 
 def prefix_segment(plan):

@@ -10,6 +10,7 @@ from keras_swim.core.folds import (
 )
 from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
 from keras_swim.core.solvers import factor, solve
+from keras_swim.fit.checkpoint import Checkpoint
 from keras_swim.fit.columns import unit_rows
 from keras_swim.fit.dataset import feed
 from keras_swim.fit.metrics import activated, held_out_metrics
@@ -19,23 +20,36 @@ from keras_swim.fit.segment import Segment
 from keras_swim.fit.sums import DeviceSums, HostSums
 
 
-def add_up(plan, data, options, progress):
-    """One pass over all rows: the sums of every readout."""
+def add_up(plan, data, options, progress, sums_file=None):
+    """One pass over all rows: the sums of every readout.
+
+    Args:
+        sums_file: `None`, or where to keep the sums of an unfinished pass.
+    """
     folds = _folds(plan, data, options)
     group = np.full(data.count, -1)
     for number, rows in enumerate(folds):
         group[rows] = number
+    checkpoint = None
+    if sums_file is not None:
+        checkpoint = Checkpoint(sums_file, plan, data, group, options)
     keys = [readout.features for readout in plan.readouts]
     segment = Segment(plan.trunk, plan.cut, keys)
     sums = None
+    found = None if checkpoint is None else checkpoint.load()
+    states, start = found or (None, 0)
     with progress.stage("sums", "adding up the features of all rows", data.count):
-        for part, arrays in data.rows.blocks(options.block_rows):
+        progress.advance(start)
+        for part, arrays in data.rows.blocks(options.block_rows, start):
             features = segment.tensors(feed(plan.graph, plan.cut, arrays))
             if sums is None:
                 sums = [
                     _make_sums(readout, features[i], data.count, len(folds), options)
                     for i, readout in enumerate(plan.readouts)
                 ]
+                if states is not None:
+                    for one, known in zip(sums, states, strict=True):
+                        one.states = known
             for i, readout in enumerate(plan.readouts):
                 targets, weight = block_targets(readout, data, i, part)
                 positions = len(targets) // (part.stop - part.start)
@@ -43,8 +57,14 @@ def add_up(plan, data, options, progress):
                     features[i], targets, weight, np.repeat(group[part], positions)
                 )
             progress.advance(part.stop - part.start)
+            if checkpoint is not None and part.stop < data.count:
+                parts = [one.states for one in sums]
+                if None not in parts:
+                    checkpoint.save(parts, part.stop)
             # Or two blocks of features would live while the next is made.
             del features, arrays
+    if checkpoint is not None:
+        checkpoint.remove()
     return sums, folds
 
 
@@ -71,7 +91,9 @@ def solve_readouts(plan, data, sums, folds, options, progress):
                 blocks=lambda i=i: feature_rows(plan, data, i, options),
             )
             kernel, bias = found.kernel, found.bias
-            logs[f"{prefix}l2"] = state.l2 = l2
+            logs[f"{prefix}l2"] = l2
+            # A cut-off of singular values is no penalty to go on with.
+            state.l2 = None if options.solver == "svd" else l2
             if temperature is not None:
                 state.temperature = np.asarray(temperature)
                 kernel, bias = readout.calibrate(kernel, bias, temperature)

@@ -51,6 +51,15 @@ class HostSums:
             # Held-out rows get weight 0: cheaper than copying the others.
             self.rest.update(features, targets, np.where(group < 0, weight, 0.0))
 
+    @property
+    def states(self):
+        """Everything that was added up, for a file."""
+        return [self.rest, *self.folds]
+
+    @states.setter
+    def states(self, states):
+        self.rest, *self.folds = states
+
     def scorer(self, fold):
         """Function from kernel and bias to the scores of a fold's rows."""
         features = self.folds[fold].rows().features
@@ -82,6 +91,9 @@ class HostSums:
 
 class DeviceSums:
     """Sums in tensors of the backend, wherever these live."""
+
+    # They stay on the device until the end.
+    states = None
 
     def __init__(self, units, outputs, folds=0, dtype="float64"):
         self.units, self.outputs, self.dtype = units, outputs, dtype

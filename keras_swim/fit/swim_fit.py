@@ -1,7 +1,10 @@
 """swim_fit: sample the hidden layers, solve the readouts, in one pass."""
 
+from dataclasses import replace
+
 import keras
 
+from keras_swim.fit.cache import Cache
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
 from keras_swim.fit.hidden import sample_hidden
 from keras_swim.fit.options import check_options
@@ -33,6 +36,7 @@ def swim_fit(
     sums_dtype="float64",
     sums_device="auto",
     keep_state=False,
+    cache_dir=None,
 ):
     """Fits a Keras model without gradients.
 
@@ -85,6 +89,12 @@ def swim_fit(
             matrix of its inputs) as `history.state`, a `ReadoutState`: what
             `swim_update` and `swim_forget` go on from. For models with one
             output.
+        cache_dir: `None`, or a folder for the features behind the frozen layers
+            (behind none, for the rows of a stream) and, while a fit goes on,
+            for its sums. A fit that was interrupted goes on from there when it
+            is started again, and another fit on the same data need not run the
+            frozen layers. The folder is checked against the layers and the
+            data, which must come in the same order.
 
     Returns:
         A `keras.callbacks.History`. Its logs hold `loss` and `accuracy` (or
@@ -109,9 +119,13 @@ def swim_fit(
     >>> history.history["cv_accuracy"][0] > 0.8
     True
     """
+    cache = None if cache_dir is None else Cache(cache_dir)
     options = check_options(
         l2, solver, seed, sums_dtype, sums_device, batch_size, model
     )
+    if cache is not None and seed is None:
+        # Or the layers would differ from those of an interrupted fit.
+        options = replace(options, seed=cache.seed())
     if validation_data is not None and validation_split:
         raise ValueError("Pass `validation_data` or `validation_split`, not both.")
     validates = validation_data is not None or bool(validation_split)
@@ -135,10 +149,12 @@ def swim_fit(
     callbacks.on_train_batch_begin(0)
     data = None
     try:
-        data = load_rows(plan, reader, options, class_weight, progress)
+        data = load_rows(plan, reader, options, class_weight, progress, cache)
         _announce(plan, data, options, progress)
         sample_hidden(plan, data, options, progress)
-        sums, folds = add_up(plan, data, options, progress)
+        sums, folds = add_up(
+            plan, data, options, progress, None if cache is None else cache.sums
+        )
         logs, outputs, states = solve_readouts(
             plan, data, sums, folds, options, progress
         )

@@ -6,14 +6,14 @@ import numpy as np
 
 from keras_swim.core.ridge import LARGEST, SMALLEST
 from keras_swim.core.solvers import solve
-from keras_swim.fit.dataset import load
+from keras_swim.fit.cache import Cache
 from keras_swim.fit.hidden import sample_hidden
 from keras_swim.fit.judges import ByFolds, ByLeaveOneOut, ByValidation
 from keras_swim.fit.metrics import held_out_metrics
 from keras_swim.fit.options import check_options
 from keras_swim.fit.passes import feature_rows
 from keras_swim.fit.plan import make_plan
-from keras_swim.fit.prepare import check_first, load_rows, open_data, prefix_segment
+from keras_swim.fit.prepare import check_first, load_rows, load_validation, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.rebuild import check_rebuildable, cut
 from keras_swim.fit.select_arguments import (
@@ -52,6 +52,7 @@ def swim_select(
     seed=None,
     verbose="auto",
     sums_dtype="float64",
+    cache_dir=None,
 ):
     """Chooses width, ridge, scale and seed, and fits a model with them.
 
@@ -87,8 +88,8 @@ def swim_select(
             `"accuracy"`.
         rule: `"best"`, or `"one_standard_error"`: the smallest width within one
             standard error of the best.
-        batch_size, sample_weight, class_weight, seed, verbose, sums_dtype: See
-            `swim_fit`.
+        batch_size, sample_weight, class_weight, seed, verbose, sums_dtype,
+            cache_dir: See `swim_fit`.
 
     Returns:
         A `Selection`: the fitted model of the chosen width in `model`, what was
@@ -111,6 +112,7 @@ def swim_select(
     """
     options = check_options("auto", "auto", seed, sums_dtype, "host", batch_size, model)
     check_rebuildable(model)
+    cache = None if cache_dir is None else Cache(cache_dir)
     method = check_method(method, folds, validation_data, validation_split)
     penalties = check_penalties(l2)
     check_rule(rule)
@@ -129,11 +131,11 @@ def swim_select(
     before, scale = weights_of(plan.fitted_layers), layer.scale
     opened = []
     try:
-        data = load_rows(plan, reader, options, class_weight, progress)
+        data = load_rows(plan, reader, options, class_weight, progress, cache)
         opened.append(data.rows)
         held = None
         if method == "validation":
-            held = _load_validation(plan, validation, options, progress)
+            held = load_validation(plan, validation, options, progress, cache)
             opened.append(held.rows)
         _announce(plan, data, method, folds, layer, variants, progress)
         best = None
@@ -177,20 +179,6 @@ def swim_select(
     selection.seconds = progress.total_seconds
     progress.say(str(selection))
     return selection
-
-
-def _load_validation(plan, reader, options, progress):
-    title = "running frozen layers on validation data"
-    with progress.stage("features", title, reader.source.rows):
-        return load(
-            reader,
-            plan,
-            prefix_segment(plan),
-            options.prefix_rows,
-            None,
-            progress.advance,
-            training=False,
-        )
 
 
 def _announce(plan, data, method, folds, layer, variants, progress):
