@@ -6,12 +6,14 @@ from keras_swim.fit.forget import swim_forget
 from keras_swim.fit.provenance import pair_report
 from keras_swim.fit.swim_fit import swim_fit
 from keras_swim.fit.swim_select import swim_select
+from keras_swim.fit.uncertainty import Uncertainty
 from keras_swim.fit.update import swim_update
 from keras_swim.layers.sampled_dense import SampledDense
 
 __all__ = [
     "ReadoutState",
     "SampledDense",
+    "Uncertainty",
     "__version__",
     "pair_report",
     "swim_fit",

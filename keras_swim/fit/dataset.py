@@ -72,13 +72,18 @@ class Reader:
         return self._batches
 
 
-def read(x, y, sample_weight, model, caller="swim_fit"):
-    """Returns a `Reader`; raises if there are no targets."""
+def open_reader(model, x, y=None, sample_weight=None):
+    """Returns a `Reader` of whatever a model's inputs may come as."""
     names = Names(
         list(getattr(model, "input_names", None) or _names(model)) or None,
         list(getattr(model, "output_names", None) or []) or None,
     )
-    reader = Reader(as_source(x, y, sample_weight, names))
+    return Reader(as_source(x, y, sample_weight, names))
+
+
+def read(x, y, sample_weight, model, caller="swim_fit"):
+    """Returns a `Reader`; raises if there are no targets."""
+    reader = open_reader(model, x, y, sample_weight)
     if not reader.first.y:
         raise ValueError(
             f"`{caller}` needs targets. Received: x of type "
