@@ -190,6 +190,13 @@ class Sums:
         add(self.y, other.y + other.w * t, out=self.y)
         self.w += sign * other.w
 
+    def mean_square(self):
+        """Mean diagonal element of the centred Gram matrix."""
+        self._flush()
+        check_weight(self.w)
+        trace = np.trace(self.ff) - self.f @ self.f / self.w
+        return max(trace / len(self.f), 0.0)
+
     def system(self, keep):
         self._flush()
         check_weight(self.w)

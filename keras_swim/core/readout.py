@@ -303,12 +303,19 @@ class ReadoutState:
 
     def system(self, keep=None):
         """The centred normal equations, of all units or of those in `keep`."""
-        sums = self._sums
-        if sums is None:
-            sums = Sums(self.units, self.outputs)
-            for rows in self._rows:
-                sums.add_rows(rows, self.dtype)
-        return sums.system(keep)
+        return self._as_sums().system(keep)
+
+    def mean_square(self):
+        """What `l2` is relative to: the mean square of the centred features."""
+        return self._as_sums().mean_square()
+
+    def _as_sums(self):
+        if self._sums is not None:
+            return self._sums
+        sums = Sums(self.units, self.outputs)
+        for rows in self._rows:
+            sums.add_rows(rows, self.dtype)
+        return sums
 
     def _to_sums(self):
         self._sums = Sums(self.units, self.outputs, self._offsets)

@@ -131,20 +131,39 @@ class Tally:
         """Adds to the number of rows; once for all widths and penalties."""
         self.rows += int(np.count_nonzero(weight))
 
-    def add(self, scores, targets, weight, where=(slice(None), slice(None))):
+    def add(self, scores, targets, weight, where=(slice(None), slice(None)), axis=-1):
         """Adds rows.
 
         Args:
-            scores: `(m, ..., c)`, the middle axes those of `where`.
+            scores: `(m, ..., c)`, the middle axes those of `where`. Not needed
+                any more afterwards.
             targets: `(m, c)`.
             weight: `(m,)`.
             where: Index of the widths and penalties that were scored.
+            axis: 0 if scores come as `(c, ..., m)`.
         """
-        targets = targets.reshape(len(targets), *(1,) * (scores.ndim - 2), -1)
-        gaps = scores - targets
-        self._losses.add(np.einsum("m...c,m...c->m...", gaps, gaps), weight, where)
-        if self.right is not None:
-            self._hits.add(self.right(scores, targets), weight, where)
+        middle = (1,) * (scores.ndim - 2)
+        targets = targets.astype(scores.dtype, copy=False)
+        if axis == 0:
+            targets = targets.T.reshape(-1, *middle, len(targets))
+        else:
+            targets = targets.reshape(len(targets), *middle, -1)
+        letters = "c...,c...->..." if axis == 0 else "...c,...c->..."
+        if self.right is same_class and _is_one_hot(targets, axis):
+            # |s - y|^2 = |s|^2 - 2 s'y + 1, and s'y is the score of the row's own
+            # class: fewer walks through the scores.
+            own = _own_score(scores, targets, axis)
+            hits = (own >= scores.max(axis=axis)).astype(own.dtype)
+            losses = np.einsum(letters, scores, scores)
+            losses -= 2 * own
+            losses += 1
+        else:
+            hits = None if self.right is None else self.right(scores, targets, axis)
+            gaps = np.subtract(scores, targets, out=scores)
+            losses = np.einsum(letters, gaps, gaps)
+        self._losses.add(losses, weight, where, axis)
+        if hits is not None:
+            self._hits.add(hits, weight, where, axis)
 
     def surface(self, limit=None):
         accuracy = accuracy_error = None
@@ -168,13 +187,16 @@ class _Mean:
         self.weight, self.squared = np.zeros(shape), np.zeros(shape)
         self.first, self.cross, self.second = (np.zeros(shape) for _ in range(3))
 
-    def add(self, values, weight, where):
+    def add(self, values, weight, where, axis):
         squared = weight**2
         self.weight[where] += weight.sum()
         self.squared[where] += squared.sum()
-        self.first[where] += np.tensordot(weight, values, 1)
-        self.cross[where] += np.tensordot(squared, values, 1)
-        self.second[where] += np.tensordot(squared, values**2, 1)
+        rows = values.ndim - 1 if axis == 0 else 0
+        # Weights in the values' dtype: a mixed product would copy the values.
+        weight, squared = weight.astype(values.dtype), squared.astype(values.dtype)
+        self.first[where] += np.tensordot(values, weight, (rows, 0))
+        self.cross[where] += np.tensordot(values, squared, (rows, 0))
+        self.second[where] += np.tensordot(values * values, squared, (rows, 0))
 
     def result(self):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,14 +206,24 @@ class _Mean:
             return mean, np.sqrt(np.maximum(spread, 0.0)) / self.weight
 
 
-def same_class(scores, targets):
+def _is_one_hot(targets, axis):
+    return bool(np.all((targets == 0) | (targets == 1))) and bool(
+        np.all(targets.sum(axis=axis) == 1)
+    )
+
+
+def _own_score(scores, targets, axis):
+    """The score of each row's own class."""
+    labels = np.expand_dims(targets.argmax(axis=axis), axis)
+    return np.take_along_axis(scores, labels, axis=axis).squeeze(axis)
+
+
+def same_class(scores, targets, axis=-1):
     """Whether the largest score is that of the row's class."""
-    labels = targets.argmax(axis=-1)[..., None]
-    labels = np.broadcast_to(labels, (*scores.shape[:-1], 1))
-    own = np.take_along_axis(scores, labels, axis=-1)[..., 0]
-    return (own >= scores.max(axis=-1)).astype(np.float64)
+    own = _own_score(scores, targets, axis)
+    return (own >= scores.max(axis=axis)).astype(float)
 
 
-def same_sides(scores, targets):
+def same_sides(scores, targets, axis=-1):
     """Share of outputs whose score is on the target's side of 1/2."""
-    return ((scores > 0.5) == (targets > 0.5)).mean(axis=-1)
+    return ((scores > 0.5) == (targets > 0.5)).mean(axis=axis)

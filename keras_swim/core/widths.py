@@ -7,7 +7,7 @@ of L, so that one Cholesky factorisation serves all widths:
     z = L^-1 F'Y,   W of the first p columns solves L[:p, :p]' W = z[:p],
     V = F_new L^-T,   scores of the first p columns are V[:, :p] z[:p],
 
-the latter a running sum over columns. Where there are fewer rows than units,
+the latter a running sum over columns. Where there are far fewer rows than units,
 one eigendecomposition of the rows' Gram matrix for each width gives every
 penalty instead.
 
@@ -19,12 +19,18 @@ Shapes: n rows, k columns, c outputs, W widths.
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import blas
 
 from keras_swim.core.solvers import Dual, MeanOnly
 
+# Widths that are scored together: one product of matrices for all of them.
+_WIDTHS_AT_A_TIME = 32
+# Smallest penalty at which scores may be computed in float32.
+_SINGLE_L2 = 1e-7
 
-def nested(state, numbers, keep=None):
-    """`NestedPrimal` or `NestedDual`, whichever is smaller.
+
+def nested(state, numbers, keep=None, widths=12):
+    """`NestedPrimal` or `NestedDual`, whichever is cheaper.
 
     Args:
         state: `ReadoutState`.
@@ -33,12 +39,16 @@ def nested(state, numbers, keep=None):
             number is -1.
         keep: `None`, or `(k,)` mask of the columns to use; the others get
             coefficients of zero.
+        widths: Number of widths that will be asked for.
     """
     if keep is None:
         keep = np.ones(state.units, dtype=bool)
     if not keep.any():
         return _NestedMean(state)
-    if state.keeps_rows and state.count <= state.units:
+    # An eigendecomposition costs about thirty Cholesky factorisations, and there
+    # is one of them for each width against one of the latter for each of about
+    # ten penalties.
+    if state.keeps_rows and 3 * widths * state.count**3 < state.units**3:
         return NestedDual(state, numbers, keep)
     return NestedPrimal(state, numbers, keep)
 
@@ -68,7 +78,7 @@ class NestedPrimal:
         self.units = state.units
         columns = np.flatnonzero(keep)
         order = np.argsort(numbers[columns], kind="stable")
-        system = state.system(columns)
+        system = state.system(None if len(columns) == state.units else columns)
         self.columns = columns[order]
         self.numbers = numbers[self.columns]
         self.gram, self.cross = system.gram, system.cross
@@ -129,7 +139,7 @@ class NestedPrimal:
         return kernels, biases
 
     def running_scores(self, l2, features, widths, weight=None):
-        """Yields the scores of each width, and its leverage.
+        """Yields the scores of all widths, some at a time.
 
         Args:
             l2: Relative penalty.
@@ -139,35 +149,68 @@ class NestedPrimal:
                 are among those of the state.
 
         Yields:
-            For each width the `(c, m)` scores, which the next step changes in
-            place, and `1 - h` `(m,)` or `None`.
+            A slice of the widths, their `(c, widths, m)` scores, and their
+            `1 - h` `(widths, m)` or `None`.
         """
-        m = len(features)
-        scores = np.empty((self.cross.shape[1], m))
-        scores[:] = self.target_mean[:, None]
-        rest = None if weight is None else 1.0 - weight / self.weight
+        c, m = self.cross.shape[1], len(features)
+        counts = self.counts(widths)
         found = self._factor(l2)
+        # The model itself computes in the dtype of its features: nothing is lost
+        # by it here while the condition stays well below its digits.
+        dtype = np.dtype(np.float64)
+        if features.dtype == np.float32 and l2 >= _SINGLE_L2:
+            dtype = features.dtype
+        rest = None if weight is None else 1.0 - weight / self.weight
         if found is None:
-            scores[:] = np.nan
-            for _ in widths:
-                yield scores, rest
+            for where in _some_at_a_time(counts):
+                bad = np.full((c, where.stop - where.start, m), np.nan)
+                yield where, bad, None if rest is None else bad[0]
             return
-        lower, z = found
-        centred = np.subtract(
-            features[:, self.columns], self.feature_mean, dtype=np.float64
-        )
-        v = linalg.solve_triangular(
-            lower, centred.T, lower=True, overwrite_b=True, check_finite=False
-        )
+        v, z = self._projected(found[0], features, dtype), found[1]
+        gemm = blas.sgemm if dtype == np.float32 else blas.dgemm
+        base = np.repeat(self.target_mean[:, None], m, axis=1).astype(dtype)
         at = 0
-        for count in self.counts(widths):
-            step = slice(at, count)
-            if count > at:
-                scores += z[step].T @ v[step]
-                if rest is not None:
-                    rest -= weight * np.einsum("km,km->m", v[step], v[step])
-            at = count
-            yield scores, rest
+        for where in _some_at_a_time(counts):
+            columns = slice(at, counts[where][-1])
+            at = columns.stop
+            # Which of the new columns belong to which width.
+            inside = np.arange(columns.start, at) < counts[where][:, None]
+            parts = inside * z[columns].T[:, None]
+            parts = parts.reshape(-1, inside.shape[1]).astype(dtype)
+            scores = np.repeat(base, len(inside), axis=0)
+            if len(v[columns]):
+                # Into `scores`, where the widths before are already.
+                gemm(1.0, v[columns].T, parts.T, 1.0, scores.T, overwrite_c=1)
+            scores = scores.reshape(c, -1, m)
+            base = scores[:, -1].copy()
+            left = None
+            if rest is not None:
+                left = rest - weight * (inside.astype(dtype) @ v[columns] ** 2)
+                rest = left[-1]
+            yield where, scores, left
+
+    def _projected(self, lower, features, dtype):
+        """`V'`: the centred features in the basis of the factor."""
+        centred = np.empty(features.shape[:1] + self.columns.shape, dtype, order="F")
+        if len(self.columns) < features.shape[1] or np.any(np.diff(self.columns) < 0):
+            features = features[:, self.columns]
+        np.subtract(features, self.feature_mean, out=centred, casting="same_kind")
+        trsm = blas.strsm if dtype == np.float32 else blas.dtrsm
+        # V L' = F: then the columns of V are the contiguous rows of V'.
+        return trsm(
+            1.0,
+            lower.astype(dtype, copy=False),
+            centred,
+            side=1,
+            lower=1,
+            trans_a=1,
+            overwrite_b=1,
+        ).T
+
+
+def _some_at_a_time(counts):
+    for start in range(0, len(counts), _WIDTHS_AT_A_TIME):
+        yield slice(start, min(start + _WIDTHS_AT_A_TIME, len(counts)))
 
 
 class NestedDual:

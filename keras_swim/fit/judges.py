@@ -33,21 +33,23 @@ class _Judge:
         plan: `Plan` with one readout, its hidden layers sampled.
         data: `Dataset` of the training rows.
         numbers: `(k,)` unit of the last sampled layer behind each column.
+        widths: Widths to judge, ascending.
         options: `Options`.
         progress: `Progress`.
     """
 
-    def __init__(self, plan, data, numbers, options, progress):
+    def __init__(self, plan, data, numbers, widths, options, progress):
         self.plan, self.data, self.numbers = plan, data, numbers
+        self.widths = widths
         self.options, self.progress = options, progress
         self.readout = plan.readouts[0]
         self.state: ReadoutState
 
-    def _tally(self, widths, l2):
+    def _tally(self, l2):
         right = None
         if self.readout.kind != REGRESSION:
             right = same_class if self.readout.kind == CLASSES else same_sides
-        return Tally(widths, l2, right)
+        return Tally(self.widths, l2, right)
 
     def _blocks(self, data):
         return feature_blocks(self.plan, data, 0, self.options)
@@ -99,10 +101,10 @@ class ByValidation(_Judge):
         validation: `Dataset`; the others as in `_Judge`.
     """
 
-    def __init__(self, plan, data, numbers, options, progress, validation):
-        super().__init__(plan, data, numbers, options, progress)
+    def __init__(self, plan, data, numbers, widths, options, progress, validation):
+        super().__init__(plan, data, numbers, widths, options, progress)
         self.state = self._add_up()
-        self.path = nested(self.state, numbers)
+        self.path = nested(self.state, numbers, widths=len(widths))
         # Every penalty looks at them again: kept, in memory or in a file.
         self.held = SpooledRows()
         try:
@@ -112,32 +114,34 @@ class ByValidation(_Judge):
             self.close()
             raise
 
-    def surface(self, widths, l2):
-        tally = self._tally(widths, l2)
+    def surface(self, l2):
+        tally = self._tally(l2)
         for _, (_, _, weight) in self.held.blocks(self.options.block_rows):
             tally.count_rows(weight)
         total = self.held.count * len(l2)
         with self.progress.stage("scores", "scoring widths and penalties", total):
             # Many widths: running sums over the columns. Few: coefficients.
-            if len(widths) * self.readout.units > self.state.units and not isinstance(
+            if len(
+                self.widths
+            ) * self.readout.units > self.state.units and not isinstance(
                 self.path, NestedDual
             ):
-                self._running(tally, widths, l2)
+                self._running(tally, l2)
             else:
-                self._by_coefficients(tally, widths, l2)
+                self._by_coefficients(tally, l2)
         return tally.surface()
 
-    def _running(self, tally, widths, l2):
+    def _running(self, tally, l2):
         for j, penalty in enumerate(l2):
             for part, (features, targets, weight) in self._held_blocks():
-                scored = self.path.running_scores(penalty, features, widths)
-                for i, (scores, _) in enumerate(scored):
-                    tally.add(scores.T, targets, weight, (i, j))
+                scored = self.path.running_scores(penalty, features, self.widths)
+                for where, scores, _ in scored:
+                    tally.add(scores, targets, weight, (where, j), axis=0)
                 self.progress.advance(part.stop - part.start)
 
-    def _by_coefficients(self, tally, widths, l2):
-        for where in _penalty_chunks(self.state, widths, l2, 1):
-            table = _Table(self.path, widths, l2[where], self.dtype)
+    def _by_coefficients(self, tally, l2):
+        for where in _penalty_chunks(self.state, self.widths, l2, 1):
+            table = _Table(self.path, self.widths, l2[where], self.dtype)
             for part, (features, targets, weight) in self._held_blocks():
                 table.score(features, targets, weight, tally, where)
                 self.progress.advance((part.stop - part.start) * len(l2[where]))
@@ -165,40 +169,43 @@ class ByLeaveOneOut(_Judge):
     few rows a little optimistic.
     """
 
-    def __init__(self, plan, data, numbers, options, progress):
-        super().__init__(plan, data, numbers, options, progress)
+    def __init__(self, plan, data, numbers, widths, options, progress):
+        super().__init__(plan, data, numbers, widths, options, progress)
         rng = options.generator(FOLD_STREAM)
         self.state = self._add_up(pool_indices(data.count, _LEFT_OUT_ROWS, rng))
-        self.path = nested(self.state, numbers)
+        self.path = nested(self.state, numbers, widths=len(widths))
         if isinstance(self.path, NestedDual):
             self.kept = self.state.rows()
 
-    def surface(self, widths, l2):
-        tally = self._tally(widths, l2)
+    def surface(self, l2):
+        tally = self._tally(l2)
         _, targets, weight = self.kept
         tally.count_rows(weight)
         title = "scoring widths and penalties"
         with self.progress.stage("scores", title, len(l2), "penalty"):
             for j, penalty in enumerate(l2):
-                for i, scores in enumerate(self._left_out(widths, penalty)):
-                    tally.add(scores, targets, weight, (i, j))
+                for where, scores in self._left_out(self.widths, penalty):
+                    tally.add(scores, targets, weight, (where, j), axis=0)
                 self.progress.advance(1)
         return tally.surface()
 
     def _left_out(self, widths, l2):
-        """Yields the leave-one-out scores of each width."""
+        """Yields slices of the widths and `(c, widths, m)` leave-one-out scores."""
         features, targets, weight = self.kept
+        targets = targets.T[:, None]
         if isinstance(self.path, NestedDual):
-            for width in widths:
-                yield targets - self.path.left_out(l2, width)
+            for i, width in enumerate(widths):
+                gaps = self.path.left_out(l2, width)
+                yield slice(i, i + 1), targets - gaps.T[:, None]
             return
-        for scores, rest in self.path.running_scores(l2, features, widths, weight):
+        scored = self.path.running_scores(l2, features, widths, weight)
+        for where, scores, rest in scored:
             rest = np.maximum(rest, np.finfo(float).eps)
-            yield targets - (targets - scores.T) / rest[:, None]
+            yield where, targets - (targets - scores) / rest
 
     def held_out(self, width, l2):
-        (scores,) = self._left_out([width], l2)
-        return scores, self.kept[1], self.kept[2]
+        ((_, scores),) = self._left_out([width], l2)
+        return scores[:, 0].T, self.kept[1], self.kept[2]
 
     def close(self):
         pass
@@ -214,8 +221,8 @@ class ByFolds(_Judge):
         folds: Number of folds; the others as in `_Judge`.
     """
 
-    def __init__(self, plan, data, numbers, options, progress, folds):
-        super().__init__(plan, data, numbers, options, progress)
+    def __init__(self, plan, data, numbers, widths, options, progress, folds):
+        super().__init__(plan, data, numbers, widths, options, progress)
         rng = options.generator(FOLD_STREAM)
         labels = self.readout.labels(data.y[0])
         rows = held_out_folds(data.count, rng, labels, folds, enough=data.count + 1)
@@ -240,7 +247,9 @@ class ByFolds(_Judge):
             # many units as it has, while there are so many.
             left = renumbered(numbers, keep)
             self.limit = min(self.limit, int(left[keep].max(initial=-1)) + 1)
-            self.paths.append(nested(self._without(states, number), left, keep))
+            self.paths.append(
+                nested(self._without(states, number), left, keep, len(widths))
+            )
 
     def _fold_states(self, folds, index):
         states: list[ReadoutState] = []
@@ -271,14 +280,15 @@ class ByFolds(_Judge):
             merged.merge(state)
         return merged
 
-    def surface(self, widths, l2):
-        tally = self._tally(widths, l2)
-        chunks = _penalty_chunks(self.state, widths, l2, len(self.paths))
+    def surface(self, l2):
+        tally = self._tally(l2)
+        chunks = _penalty_chunks(self.state, self.widths, l2, len(self.paths))
         total = self.data.count * len(chunks)
         with self.progress.stage("scores", "scoring held-out rows", total):
             for where in chunks:
                 tables = [
-                    _Table(path, widths, l2[where], self.dtype) for path in self.paths
+                    _Table(path, self.widths, l2[where], self.dtype)
+                    for path in self.paths
                 ]
                 for part, features, targets, weight in self._blocks(self.data):
                     if where.start == 0:

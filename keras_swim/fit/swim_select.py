@@ -143,11 +143,11 @@ def swim_select(
         for variant in variants:
             layer.scale = variant[0]
             sample_hidden(plan, data, replace(options, seed=variant[1]), progress)
-            judge = _judge(method, plan, data, numbers, options, progress, held, folds)
-            opened.append(judge)
-            surface = widened_surface(
-                judge, widths, penalties, l2 is None, metric, rule
+            judge = _judge(
+                method, (plan, data, numbers, widths, options, progress), held, folds
             )
+            opened.append(judge)
+            surface = widened_surface(judge, penalties, l2 is None, metric, rule)
             surfaces[variant] = surface
             found = surface.metric(metric)[0][surface.choose(metric, "best")]
             if best is None or found < best[0]:
@@ -194,17 +194,17 @@ def _announce(plan, data, method, folds, layer, variants, progress):
         progress.say(f"this will take up to {needed / 2**30:.1f} GB of memory")
 
 
-def _judge(method, plan, data, numbers, options, progress, held, folds):
+def _judge(method, common, held, folds):
     if method == "validation":
-        return ByValidation(plan, data, numbers, options, progress, held)
+        return ByValidation(*common, held)
     if method == "folds":
-        return ByFolds(plan, data, numbers, options, progress, folds)
-    return ByLeaveOneOut(plan, data, numbers, options, progress)
+        return ByFolds(*common, folds)
+    return ByLeaveOneOut(*common)
 
 
-def widened_surface(judge, widths, penalties, widen, metric, rule):
+def widened_surface(judge, penalties, widen, metric, rule):
     """The surface; its penalties are widened while the best is at an end."""
-    surface = judge.surface(widths, penalties)
+    surface = judge.surface(penalties)
     while widen:
         _, at = surface.choose(metric, rule)
         exponents = np.log10(surface.l2)
@@ -216,7 +216,7 @@ def widened_surface(judge, widths, penalties, widen, metric, rule):
             break
         more = 10.0 ** np.clip(np.round(more), np.log10(SMALLEST), np.log10(LARGEST))
         judge.progress.stages += 1
-        surface = surface.joined(judge.surface(widths, np.unique(more)))
+        surface = surface.joined(judge.surface(np.unique(more)))
     return surface
 
 
@@ -229,10 +229,10 @@ def _finished(
     readout = plan.readouts[0]
     scores, targets, weight = judge.held_out(width, l2)
     columns = judge.numbers < width
-    whole_square = _mean_square(judge.state)
     state = judge.state.keep_units(columns)
     # The same lambda, relative to the features that are left.
-    state.l2 = l2 * whole_square / _mean_square(state)
+    square = state.mean_square()
+    state.l2 = l2 * (judge.state.mean_square() / square if square > 0 else 1.0)
 
     def blocks():
         for features, *rest in feature_rows(plan, data, 0, options):
@@ -261,8 +261,3 @@ def _finished(
         state=state,
         metrics=held_out_metrics(readout, scores, targets, weight, temperature),
     )
-
-
-def _mean_square(state):
-    gram = state.system().gram
-    return max(np.trace(gram) / len(gram), np.finfo(float).tiny)

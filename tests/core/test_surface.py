@@ -66,11 +66,13 @@ def test_blocks_add_up_to_the_weighted_mean_and_its_error():
         tally.count_rows(weight[part])
         # Once all at a time, once one at a time.
         if part.start == 0:
-            tally.add(scores[part], targets[part], weight[part])
+            tally.add(scores[part].copy(), targets[part], weight[part])
         else:
             for i in range(3):
                 for j in range(2):
-                    tally.add(scores[part, i, j], targets[part], weight[part], (i, j))
+                    # Outputs first, rows last.
+                    one = scores[part, i, j].T.copy()
+                    tally.add(one, targets[part], weight[part], (i, j), axis=0)
     found = tally.surface()
     losses = ((scores - targets[:, None, None]) ** 2).sum(axis=-1)
     mean = np.einsum("m,mwl->wl", weight, losses) / weight.sum()

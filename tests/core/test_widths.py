@@ -32,12 +32,12 @@ def penalty_of(features, weight, l2):
     return l2 * np.einsum("n,nk,nk->", weight, f, f) / f.shape[1]
 
 
-@pytest.mark.parametrize("n, kind", [(200, NestedPrimal), (6, NestedDual)])
+@pytest.mark.parametrize("n, kind", [(200, NestedPrimal), (5, NestedDual)])
 @pytest.mark.parametrize("l2", [1e-6, 1e-2, 10.0])
 def test_every_width_equals_a_solution_of_its_own(n, kind, l2):
     features, targets, weight = problem(n)
     state = ReadoutState(9, 2).update(features, targets, weight)
-    path = nested(state, np.arange(9))
+    path = nested(state, np.arange(9), widths=1)
     assert isinstance(path, kind)
     kernels, biases = path.coefficients(l2, WIDTHS)
     penalty = penalty_of(features, weight, l2)
@@ -47,14 +47,14 @@ def test_every_width_equals_a_solution_of_its_own(n, kind, l2):
         np.testing.assert_allclose(biases[i], bias, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [200, 6])
+@pytest.mark.parametrize("n", [200, 6, 3])
 def test_columns_of_every_width_and_columns_left_out(n):
     features, targets, weight = problem(n)
     # Two columns that do not belong to the layer, in between and at the end.
     numbers = np.array([0, 1, -1, 2, 3, 4, 5, 6, -1])
     keep = np.arange(9) != 1
     state = ReadoutState(9, 2).update(features, targets, weight)
-    path = nested(state, numbers, keep)
+    path = nested(state, numbers, keep, widths=1)
     kernels, biases = path.coefficients(0.1, [1, 3, 7])
     penalty = penalty_of(features[:, keep], weight, 0.1)
     for i, columns in enumerate([[0, 2, 8], [0, 2, 3, 8], [0, 2, 3, 4, 5, 6, 7, 8]]):
@@ -70,27 +70,43 @@ def test_running_scores_are_those_of_the_coefficients():
     widths = [1, 2, 5, 7]
     kernels, biases = path.coefficients(1e-3, widths)
     new = np.random.default_rng(1).normal(size=(30, 9))
-    for i, (scores, rest) in enumerate(path.running_scores(1e-3, new, widths)):
-        assert rest is None
-        np.testing.assert_allclose(
-            scores.T, new @ kernels[:, i] + biases[i], rtol=1e-9, atol=1e-9
-        )
+    expected = np.einsum("mk,kwc->cwm", new, kernels) + biases.T[:, :, None]
+    ((where, scores, rest),) = path.running_scores(1e-3, new, widths)
+    assert where == slice(0, 4) and rest is None
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+    single = path.running_scores(1e-3, new.astype("float32"), widths)
+    ((_, scores, _),) = single
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("n", [40, 7])
+def test_running_scores_come_some_at_a_time():
+    features, targets, weight = problem(300, k=80)
+    state = ReadoutState(80, 2).update(features, targets, weight)
+    path = nested(state, np.arange(80))
+    widths = np.arange(1, 81)
+    kernels, biases = path.coefficients(1e-3, widths)
+    expected = np.einsum("mk,kwc->cwm", features, kernels) + biases.T[:, :, None]
+    found = np.empty_like(expected)
+    for where, scores, _ in path.running_scores(1e-3, features, widths):
+        found[:, where] = scores
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [40, 8, 5])
 def test_leave_one_out_equals_leaving_one_out(n):
     features, targets, weight = problem(n)
     weight[3] = 0.0
     state = ReadoutState(9, 2).update(features, targets, weight)
-    path = nested(state, np.arange(9))
+    path = nested(state, np.arange(9), widths=1)
     penalty = penalty_of(features, weight, 0.05)
     for width in (2, 9):
         if isinstance(path, NestedDual):
             gaps = path.left_out(0.05, width)
         else:
             running = path.running_scores(0.05, features, [width], weight)
-            (found,) = [((targets - s.T) / r[:, None]) for s, r in running]
-            gaps = found
+            ((_, scores, rest),) = running
+            gaps = (targets - scores[:, 0].T) / rest[0][:, None]
         for row in range(n):
             if not weight[row]:
                 continue
