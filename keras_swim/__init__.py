@@ -1,6 +1,7 @@
 """Keras networks whose hidden layers are sampled and whose last one is solved."""
 
 from keras_swim._version import __version__
+from keras_swim.build.heads import SwimHead
 from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.forget import swim_forget
 from keras_swim.fit.provenance import pair_report
@@ -13,6 +14,7 @@ from keras_swim.layers.sampled_dense import SampledDense
 __all__ = [
     "ReadoutState",
     "SampledDense",
+    "SwimHead",
     "Uncertainty",
     "__version__",
     "pair_report",

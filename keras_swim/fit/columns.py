@@ -7,6 +7,8 @@ Columns are followed backwards through layers that treat each one for itself
 import keras
 import numpy as np
 
+from keras_swim.layers.feature_scaling import FeatureScaling
+
 # Each output column depends on the same input column (and on common factors).
 _COLUMNWISE = (
     keras.layers.Activation,
@@ -20,6 +22,7 @@ _COLUMNWISE = (
     keras.layers.Normalization,
     keras.layers.Rescaling,
     keras.layers.Identity,
+    FeatureScaling,
 )
 _OVER_COLUMNS = keras.layers.LayerNormalization
 _MERGES = (

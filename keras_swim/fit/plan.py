@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_swim.fit.graph import Graph, Key, Step, trace
 from keras_swim.fit.readouts import ReadoutLayer
+from keras_swim.layers.feature_scaling import FeatureScaling
 from keras_swim.layers.sampled_dense import SampledDense
 
 # Trainable, but with a start that is deterministic and sensible.
@@ -117,7 +118,7 @@ def needs_statistics(layer):
     """Whether a layer normalises by numbers that it does not have yet."""
     if not layer.trainable:
         return False
-    if isinstance(layer, keras.layers.BatchNormalization):
+    if isinstance(layer, (keras.layers.BatchNormalization, FeatureScaling)):
         return True
     if isinstance(layer, keras.layers.Normalization) and layer.input_mean is None:
         # An adapted layer has moved away from its initial zeros and ones.

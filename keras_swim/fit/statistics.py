@@ -3,15 +3,20 @@
 import keras
 import numpy as np
 
+from keras_swim.layers.feature_scaling import FeatureScaling
+
 
 def set_statistics(layer, values, weight=None):
-    """Gives a BatchNormalization or Normalization layer its statistics.
+    """Gives a normalising layer its statistics.
 
     Args:
-        layer: Built layer.
+        layer: Built BatchNormalization, Normalization or FeatureScaling.
         values: `(n, ...)` array, the layer's input.
         weight: `None` or `(n,)`.
     """
+    if isinstance(layer, FeatureScaling):
+        layer.adapt(values, weight)
+        return
     axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
     kept = {axis % values.ndim for axis in axes if axis is not None}
     reduced = tuple(axis for axis in range(values.ndim) if axis not in kept)
