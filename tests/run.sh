@@ -15,7 +15,7 @@ python3 -m venv .venv
 export TF_CPP_MIN_LOG_LEVEL=3
 for backend in tensorflow jax torch; do
     echo "== $backend =="
-    paths=(tests/data tests/layers tests/fit)
+    paths=(tests/data tests/layers tests/fit tests/build)
     # The numeric core and the documents do not depend on the backend.
     if [ "$backend" = tensorflow ]; then paths=(tests); fi
     KERAS_BACKEND=$backend .venv/bin/python -m pytest -q "${paths[@]}"

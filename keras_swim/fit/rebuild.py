@@ -55,9 +55,27 @@ def cut(model, plan, layer, kept):
     return new, made
 
 
-def with_outputs(model, plan, readout, units):
-    """A new model whose readout has more units; its weights are not set."""
-    new, made = _rebuilt(model, plan, readout.layer, {"units": units})
+def with_outputs(model, plan, readout, more, names=None):
+    """A new model whose readout has more units; its weights are not set.
+
+    Args:
+        model: Model with a graph.
+        plan: Its `Plan`.
+        readout: `ReadoutLayer` to change.
+        more: Number of units to add.
+        names: `None`, or names of the new classes.
+    """
+    config = {"units": readout.units + more}
+    known = getattr(readout.layer, "class_names", None)
+    if known is not None:
+        more_names = names or [f"class_{i}" for i in range(len(known), config["units"])]
+        config["class_names"] = [*known, *more_names]
+    elif names is not None:
+        raise ValueError(
+            "`new_classes` are names, but the model has no names for its classes. "
+            f"Received: {names}. Pass their number."
+        )
+    new, made = _rebuilt(model, plan, readout.layer, config)
     for old, layer in made.items():
         if old is not readout.layer:
             if hasattr(old, "pairs"):

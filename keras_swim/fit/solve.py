@@ -39,7 +39,8 @@ def add_up(plan, data, options, progress, sums_file=None):
     found = None if checkpoint is None else checkpoint.load()
     states, start = found or (None, 0)
     with progress.stage("sums", "adding up the features of all rows", data.count):
-        progress.advance(start)
+        if start:
+            progress.advance(start)
         for part, arrays in data.rows.blocks(options.block_rows, start):
             features = segment.tensors(feed(plan.graph, plan.cut, arrays))
             if sums is None:

@@ -44,9 +44,10 @@ def swim_update(
             one. It is changed.
         x: Input, as for `swim_fit`: the new rows only.
         y: Targets. Labels of new classes go on where the old ones end.
-        new_classes: Number of classes (or yes/no outputs) to add. No old row
-            belongs to them. The units have not been placed to tell them apart,
-            which costs some accuracy against a new fit on all rows.
+        new_classes: Number of classes (or yes/no outputs) to add, or a list of
+            their names. No old row belongs to them. The units have not been
+            placed to tell them apart, which costs some accuracy against a new
+            fit on all rows.
         validation_data: `(x, y)` or a data set, to calibrate probabilities by.
             Otherwise the calibration stays as it is.
         batch_size: Rows at a time.
@@ -79,9 +80,12 @@ def swim_update(
     readout = only_readout(plan, state, "swim_update")
     penalty = penalty_of(state, l2)
     new = model
+    names = None
+    if not isinstance(new_classes, int) and np.iterable(new_classes):
+        names, new_classes = list(new_classes), len(new_classes)
     if new_classes:
         _check_new_classes(new_classes, readout, reader)
-        new, _ = with_outputs(model, plan, readout, readout.units + new_classes)
+        new, _ = with_outputs(model, plan, readout, new_classes, names)
         plan = make_plan(new, reader.specs())
         (readout,) = plan.readouts
     check_batches(plan, reader, validation)

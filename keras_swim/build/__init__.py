@@ -1,0 +1,1 @@
+"""Builders: whole models that `swim_fit` can fit."""
