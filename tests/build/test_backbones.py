@@ -55,6 +55,10 @@ def test_size_is_that_of_the_weights(name, monkeypatch):
         getattr(keras.applications, name)(weights=None)
     except Stopped as stopped:
         assert stopped.args[0] == RECIPES[name].size
+    except ValueError:
+        if keras.backend.backend() == "torch" and name.startswith("NASNet"):
+            pytest.skip("Keras has no NASNet on torch")
+        raise
     else:
         # MobileNetV3 takes any size; 224 is what it was trained with.
         assert name.startswith("MobileNetV3") and RECIPES[name].size == 224
