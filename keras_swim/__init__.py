@@ -3,20 +3,24 @@
 from keras_swim._version import __version__
 from keras_swim.build.heads import SwimHead
 from keras_swim.core.readout import ReadoutState
+from keras_swim.fit.finetune import FineTune
 from keras_swim.fit.forget import swim_forget
 from keras_swim.fit.provenance import pair_report
 from keras_swim.fit.swim_fit import swim_fit
 from keras_swim.fit.swim_select import swim_select
+from keras_swim.fit.tuning import fine_tune
 from keras_swim.fit.uncertainty import Uncertainty
 from keras_swim.fit.update import swim_update
 from keras_swim.layers.sampled_dense import SampledDense
 
 __all__ = [
+    "FineTune",
     "ReadoutState",
     "SampledDense",
     "SwimHead",
     "Uncertainty",
     "__version__",
+    "fine_tune",
     "pair_report",
     "swim_fit",
     "swim_forget",

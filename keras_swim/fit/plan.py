@@ -67,12 +67,14 @@ class Plan:
         return [readout for readout in self.readouts if readout.features in reached]
 
 
-def make_plan(model, specs):
+def make_plan(model, specs, readouts_only=False):
     """Returns the `Plan` of a model, or raises saying what is in the way.
 
     Args:
         model: Any Keras model; built here if it is not.
         specs: `keras.KerasTensor`s with the shape and dtype of each input.
+        readouts_only: Whether all other layers stay as they are, trainable or
+            not.
     """
     if isinstance(model, keras.Sequential) and not model.built:
         if len(specs) != 1 or len(specs[0].shape) < 2:
@@ -82,6 +84,9 @@ def make_plan(model, specs):
                 f"shape {specs[0].shape}. For a single column pass x[:, None]."
             )
         model.build(specs[0].shape)
+    if readouts_only:
+        graph = trace(model, specs, opens=lambda layer: False)
+        return _plan_of_readouts(graph, *_find_readouts(model, graph))
     graph = trace(model, specs, opens=_opens)
     readouts, solved = _find_readouts(model, graph)
     sampled, statistics = [], []
@@ -110,6 +115,21 @@ def make_plan(model, specs):
         cut=_cut(graph, prefix, trunk, readouts),
         sampled=sampled,
         statistics=statistics,
+        readouts=readouts,
+    )
+
+
+def _plan_of_readouts(graph, readouts, solved):
+    behind = _behind(graph, solved)
+    prefix = [step for step in graph.steps if step not in behind]
+    return Plan(
+        graph=graph,
+        early=[],
+        prefix=prefix,
+        trunk=[],
+        cut=_cut(graph, prefix, [], readouts),
+        sampled=[],
+        statistics=[],
         readouts=readouts,
     )
 
