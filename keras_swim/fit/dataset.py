@@ -1,4 +1,4 @@
-"""Reading the data once: rows behind the prefix, targets and weights."""
+"""The data: opened, checked, and fed to parts of the model."""
 
 import itertools
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from numbers import Real
 import keras
 import numpy as np
 
+from keras_swim.core.folds import held_out_folds
 from keras_swim.core.targets import class_weights
 from keras_swim.data.sources import ArraySource, Batch, Names, as_source
-from keras_swim.fit.cache import CachedRows, check_probe, row_digests
-from keras_swim.fit.rows import ArrayRows, Batches, SpooledRows
+from keras_swim.fit.rows import ArrayRows, Batches
 
 
 @dataclass
@@ -23,16 +23,37 @@ class Dataset:
         y: One array of prepared targets an output.
         raw_y: The same as the user gave them (for compiled metrics).
         weights: One array or `None` an output.
+        origin: `None`, or `(count,)`: the number of the row that each was made
+            from, where there are augmented copies.
     """
 
     rows: ArrayRows | Batches
     y: list[np.ndarray]
     raw_y: list[np.ndarray]
     weights: list[np.ndarray | None]
+    origin: np.ndarray | None = None
 
     @property
     def count(self):
         return self.rows.count
+
+    @property
+    def origins(self):
+        """Number of the row that each was made from: mostly its own."""
+        return np.arange(self.count) if self.origin is None else self.origin
+
+    def held_out(self, rng, labels, **options):
+        """Folds as arrays of row numbers; copies of a row stay together.
+
+        Args:
+            rng, labels, options: See `held_out_folds`.
+        """
+        if self.origin is None:
+            return held_out_folds(self.count, rng, labels, **options)
+        _, first = np.unique(self.origin, return_index=True)
+        labels = None if labels is None else labels[first]
+        folds = held_out_folds(len(first), rng, labels, **options)
+        return [np.flatnonzero(np.isin(self.origin, fold)) for fold in folds]
 
     def pool_weight(self, index):
         """Weights to draw pairs by: the mean over outputs."""
@@ -181,107 +202,6 @@ def output_weights(batch, readouts):
             f"{len(batch.weight)} arrays in sample_weight."
         )
     return (batch.weight * len(readouts))[: len(readouts)]
-
-
-def load(
-    reader,
-    plan,
-    segment,
-    batch_size,
-    class_weight,
-    advance,
-    training=True,
-    cached=None,
-):
-    """Reads all data, running the prefix once per row.
-
-    Args:
-        reader: `Reader`.
-        plan: `Plan`.
-        segment: `Segment` of the prefix, or `None` if there is none.
-        batch_size: Rows per call of the prefix.
-        class_weight: See `swim_fit`.
-        advance: Called with the number of rows that were read.
-        training: Whether the rows must be enough to train on: two classes.
-        cached: `None`, or `CachedRows` to read from and to add to.
-    """
-    readouts = plan.readouts
-    if reader.in_memory and segment is None:
-        data = reader.source.data
-        check_inputs(plan.graph, data)
-        index = [plan.graph.inputs.index(key) for key in plan.cut]
-        rows = ArrayRows([data.x[number] for number in index])
-        y, raw_y = prepare_targets(readouts, data), data.y
-        weights = output_weights(data, readouts)
-        advance(data.rows)
-    else:
-        rows = SpooledRows() if cached is None else cached
-        made = _features(reader, plan, segment, batch_size, rows)
-        parts = []
-        try:
-            seen = 0
-            for batch in made:
-                prepared = prepare_targets(readouts, batch, seen)
-                parts.append((prepared, batch.y, output_weights(batch, readouts)))
-                seen += batch.rows
-                advance(batch.rows)
-        except BaseException:
-            # A cache writes what it has: the next fit goes on from there.
-            rows.close()
-            raise
-        y, raw_y, weights = (joined(column) for column in zip(*parts, strict=True))
-    if training:
-        for readout, targets in zip(readouts, y, strict=True):
-            readout.check_whole(targets)
-    if class_weight is not None:
-        weights = weighted_by_class(readouts, y, weights, class_weight)
-    for weight in weights:
-        if weight is not None and not weight.any():
-            rows.close()
-            raise ValueError(
-                "Expected rows of positive weight. Received: all weights are 0."
-            )
-    return Dataset(rows, y, raw_y, weights)
-
-
-def _features(reader, plan, segment, batch_size, rows):
-    """Reads all batches and adds what the prefix makes of them to `rows`.
-
-    Yields:
-        Each batch, when it has been added.
-    """
-    index = [plan.graph.inputs.index(key) for key in plan.cut if segment is None]
-
-    def make(arrays):
-        if segment is None:
-            return [arrays[number] for number in index]
-        return segment.arrays(feed(plan.graph, plan.graph.inputs, arrays))
-
-    cached = isinstance(rows, CachedRows)
-    known = rows.count
-    seen = 0
-    for batch in reader.batches(batch_size):
-        check_inputs(plan.graph, batch)
-        if not cached:
-            rows.append(make(batch.x))
-        else:
-            if known and not seen:
-                check_probe(rows, make, batch.x)
-            digests = row_digests(batch.x)
-            rows.check(seen, digests)
-            new = max(0, known - seen)
-            if new < batch.rows:
-                rows.append(make([array[new:] for array in batch.x]), digests[new:])
-        seen += batch.rows
-        yield batch
-    if cached:
-        rows.flush()
-        if seen < known:
-            raise ValueError(
-                f"The cache holds features of {known} rows. Received: {seen} rows. It "
-                "was made from other data: delete its folder, or name another "
-                "`cache_dir`."
-            )
 
 
 def weighted_by_class(readouts, y, weights, class_weight):

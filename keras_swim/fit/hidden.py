@@ -103,7 +103,7 @@ def _sample_layer(plan, data, step, values, weight, index, depth, options):
             side_by_side(codes),
             weight,
             rng=layer.generator(depth, options.seed),
-            numbers=index,
+            numbers=data.origins[index],
             depth=depth,
         )
     except ValueError as error:

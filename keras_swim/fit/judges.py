@@ -7,7 +7,7 @@ held-out rows for one of them, and the state of all training rows.
 
 import numpy as np
 
-from keras_swim.core.folds import held_out_folds, untouched_units
+from keras_swim.core.folds import untouched_units
 from keras_swim.core.readout import ReadoutState
 from keras_swim.core.surface import Tally, same_class, same_sides
 from keras_swim.core.widths import NestedDual, nested, renumbered
@@ -225,7 +225,7 @@ class ByFolds(_Judge):
         super().__init__(plan, data, numbers, widths, options, progress)
         rng = options.generator(FOLD_STREAM)
         labels = self.readout.labels(data.y[0])
-        rows = held_out_folds(data.count, rng, labels, folds, enough=data.count + 1)
+        rows = data.held_out(rng, labels, folds=folds, enough=data.count + 1)
         self.fold_of = np.empty(data.count, dtype=int)
         for number, index in enumerate(rows):
             self.fold_of[index] = number
@@ -242,7 +242,7 @@ class ByFolds(_Judge):
         for number, index in enumerate(rows):
             keep = np.ones(len(numbers), dtype=bool)
             if pairs is not None:
-                keep = untouched_units(pairs, index, data.count)
+                keep = untouched_units(pairs, data.origins[index], data.count)
             # The first units of those that are left: a width is judged with as
             # many units as it has, while there are so many.
             left = renumbered(numbers, keep)

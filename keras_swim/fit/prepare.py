@@ -5,7 +5,6 @@ import keras
 from keras_swim.fit.cache import fingerprint
 from keras_swim.fit.dataset import (
     check_inputs,
-    load,
     output_weights,
     prepare_targets,
     read,
@@ -13,6 +12,7 @@ from keras_swim.fit.dataset import (
     weighted_by_class,
 )
 from keras_swim.fit.hidden import early_statistics
+from keras_swim.fit.load import load
 from keras_swim.fit.segment import Segment
 
 
@@ -43,11 +43,14 @@ def check_first(plan, reader, validation, class_weight):
         check_rows(reader.first.rows)
 
 
-def load_rows(plan, reader, options, class_weight, progress, cache=None):
+def load_rows(
+    plan, reader, options, class_weight, progress, cache=None, augmentation=None
+):
     """Reads the data as a `Dataset`, running frozen layers once per row.
 
     Args:
         cache: `None`, or the `Cache` to keep features in.
+        augmentation: `None`, or `Augmentation`.
     """
     total = reader.source.rows
     title = "running frozen layers" if plan.prefix else "reading the data"
@@ -62,6 +65,7 @@ def load_rows(plan, reader, options, class_weight, progress, cache=None):
             class_weight,
             progress.advance,
             cached=_cached(plan, cache, "train"),
+            augmentation=augmentation,
         )
     check_rows(data.count)
     return data

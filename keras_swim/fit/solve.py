@@ -5,7 +5,6 @@ import numpy as np
 from keras_swim.core.folds import (
     ENOUGH_FOR_TEMPERATURE,
     ENOUGH_ROWS,
-    held_out_folds,
     untouched_units,
 )
 from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
@@ -120,9 +119,7 @@ def _folds(plan, data, options):
         return []
     labels = plan.readouts[0].labels(data.y[0])
     enough = ENOUGH_ROWS if options.chooses_l2 else ENOUGH_FOR_TEMPERATURE
-    return held_out_folds(
-        data.count, options.generator(FOLD_STREAM), labels, enough=enough
-    )
+    return data.held_out(options.generator(FOLD_STREAM), labels, enough=enough)
 
 
 def _make_sums(readout, features, rows, folds, options):
@@ -156,7 +153,9 @@ def _factored(plan, data, sums, folds, readout, options):
     pairs = unit_rows(plan, readout.features)
     parts = []
     for number, rows in enumerate(folds):
-        keep = None if pairs is None else untouched_units(pairs, rows, data.count)
+        keep = None
+        if pairs is not None:
+            keep = untouched_units(pairs, data.origins[rows], data.count)
         state = sums.state_without(number)
         path = factor(state, keep, many=options.chooses_l2)
         parts.append(Fold(path, sums.scorer(number), *sums.held_out(number)))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import keras
 
+from keras_swim.fit.augmentation import as_augmentation, refuse_cached_copies
 from keras_swim.fit.cache import Cache
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
 from keras_swim.fit.hidden import sample_hidden
@@ -37,6 +38,8 @@ def swim_fit(
     sums_device="auto",
     keep_state=False,
     cache_dir=None,
+    augmentation=None,
+    copies=1,
 ):
     """Fits a Keras model without gradients.
 
@@ -95,6 +98,12 @@ def swim_fit(
             is started again, and another fit on the same data need not run the
             frozen layers. The folder is checked against the layers and the
             data, which must come in the same order.
+        augmentation: `None`, or what to make changed copies of the inputs with: a
+            Keras layer (`RandomFlip`, ...), a list of layers, or a function of a
+            batch. Copies are extra rows, and each costs another run of the
+            frozen layers; copies of a row are held out together. Not with
+            `cache_dir`: copies differ each time.
+        copies: Number of changed copies of every row.
 
     Returns:
         A `keras.callbacks.History`. Its logs hold `loss` and `accuracy` (or
@@ -120,6 +129,8 @@ def swim_fit(
     True
     """
     cache = None if cache_dir is None else Cache(cache_dir)
+    augment = as_augmentation(augmentation, copies)
+    refuse_cached_copies(cache, augment)
     options = check_options(
         l2, solver, seed, sums_dtype, sums_device, batch_size, model
     )
@@ -149,7 +160,7 @@ def swim_fit(
     callbacks.on_train_batch_begin(0)
     data = None
     try:
-        data = load_rows(plan, reader, options, class_weight, progress, cache)
+        data = load_rows(plan, reader, options, class_weight, progress, cache, augment)
         _announce(plan, data, options, progress)
         sample_hidden(plan, data, options, progress)
         sums, folds = add_up(

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_swim.core.ridge import LARGEST, SMALLEST
 from keras_swim.core.solvers import solve
+from keras_swim.fit.augmentation import as_augmentation, refuse_cached_copies
 from keras_swim.fit.cache import Cache
 from keras_swim.fit.hidden import sample_hidden
 from keras_swim.fit.judges import ByFolds, ByLeaveOneOut, ByValidation
@@ -53,6 +54,8 @@ def swim_select(
     verbose="auto",
     sums_dtype="float64",
     cache_dir=None,
+    augmentation=None,
+    copies=1,
 ):
     """Chooses width, ridge, scale and seed, and fits a model with them.
 
@@ -89,7 +92,7 @@ def swim_select(
         rule: `"best"`, or `"one_standard_error"`: the smallest width within one
             standard error of the best.
         batch_size, sample_weight, class_weight, seed, verbose, sums_dtype,
-            cache_dir: See `swim_fit`.
+            cache_dir, augmentation, copies: See `swim_fit`.
 
     Returns:
         A `Selection`: the fitted model of the chosen width in `model`, what was
@@ -113,6 +116,8 @@ def swim_select(
     options = check_options("auto", "auto", seed, sums_dtype, "host", batch_size, model)
     check_rebuildable(model)
     cache = None if cache_dir is None else Cache(cache_dir)
+    augment = as_augmentation(augmentation, copies)
+    refuse_cached_copies(cache, augment)
     method = check_method(method, folds, validation_data, validation_split)
     penalties = check_penalties(l2)
     check_rule(rule)
@@ -131,7 +136,7 @@ def swim_select(
     before, scale = weights_of(plan.fitted_layers), layer.scale
     opened = []
     try:
-        data = load_rows(plan, reader, options, class_weight, progress, cache)
+        data = load_rows(plan, reader, options, class_weight, progress, cache, augment)
         opened.append(data.rows)
         held = None
         if method == "validation":

@@ -49,6 +49,24 @@ def fine_tune(
     Returns:
         The `keras.callbacks.History` of the training, with the `FineTune`
         callback as `history.fine_tune`.
+
+    Example:
+
+    >>> rng = np.random.default_rng(0)
+    >>> images = rng.integers(0, 256, size=(60, 32, 32, 3)).astype("uint8")
+    >>> labels = np.arange(60) % 2
+    >>> model = SwimHead("MobileNetV2", 2, units=32, weights=None, image_size=32)
+    >>> history = swim_fit(model, images[:40], labels[:40], verbose=0)
+    >>> history = fine_tune(
+    ...     model,
+    ...     images[:40],
+    ...     labels[:40],
+    ...     validation_data=(images[40:], labels[40:]),
+    ...     epochs=1,
+    ...     verbose=0,
+    ... )
+    >>> len(history.fine_tune.records)
+    2
     """
     if validation_data is None:
         raise ValueError(

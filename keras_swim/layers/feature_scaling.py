@@ -5,33 +5,43 @@ import keras
 
 @keras.saving.register_keras_serializable(package="keras_swim")
 class FeatureScaling(keras.layers.Layer):
-    """Multiplies its input by one number: rows then are about 1 apart.
+    """Multiplies its input by one number: rows then are a given distance apart.
 
     A sampled layer gives the same units behind it as without it: kernels grow as
-    distances shrink. But its kernel then has entries of the usual size, and an
-    optimizer whose steps have a fixed size (Adam) changes it as little, in
-    proportion, as any other. Without it, features far apart mean tiny kernel
-    entries, which the first steps of fine-tuning would destroy.
+    distances shrink. But an optimizer whose steps have a fixed size (Adam) changes
+    large kernel entries less, in proportion. Features far apart mean tiny entries,
+    which the first steps of fine-tuning would destroy. At a distance of 1 entries
+    are about as large as those of a usual initializer; at the default of 0.1 the
+    log loss after an epoch of fine-tuning spreads less over seeds (cut MobileNet,
+    CIFAR-10: .525 to .540 against .493 to .556).
 
     `swim_fit` computes the number; until then it is 1.
 
+    Args:
+        distance: Root mean square distance of two rows after the layer.
+
     Example:
 
-    >>> layer = FeatureScaling()
+    >>> layer = FeatureScaling(distance=1.0)
     >>> layer.adapt(np.array([[0.0, 0.0], [3.0, 4.0]]))
     >>> round(float(layer.gain), 3)
     0.283
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, distance=0.1, **kwargs):
         super().__init__(**kwargs)
+        if not 0 < distance < float("inf"):
+            raise ValueError(
+                f"`distance` must be a positive number. Received: {distance!r}"
+            )
+        self.distance = float(distance)
         self.gain = self.add_weight(
             shape=(), initializer="ones", trainable=False, name="gain"
         )
         self.built = True
 
     def adapt(self, x, sample_weight=None):
-        """Sets the number from rows: 1 over their root mean square distance.
+        """Sets the number from rows.
 
         Args:
             x: `(n, ..., d)` array.
@@ -50,10 +60,13 @@ class FeatureScaling(keras.layers.Layer):
         # Two rows differ by twice the variance in each column. (Two rows of a
         # sample of n do so by n / (n - 1) more; that is of no matter here.)
         square = 2 * variance.sum()
-        self.gain.assign(1.0 / square**0.5 if square > 0 else 1.0)
+        self.gain.assign(self.distance / square**0.5 if square > 0 else 1.0)
 
     def call(self, inputs):
         return inputs * keras.ops.cast(self.gain, self.compute_dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "distance": self.distance}

@@ -13,7 +13,7 @@ import pytest
 
 from keras_swim import SampledDense, swim_fit, swim_select
 from keras_swim.core.readout import ReadoutState
-from keras_swim.fit import cache, checkpoint
+from keras_swim.fit import cache, checkpoint, load
 
 
 def network(seed=0, gain=1.0):
@@ -50,17 +50,15 @@ def assert_same_model(first, second):
 @pytest.fixture
 def runs(monkeypatch):
     """Number of rows that went through a prefix."""
-    from keras_swim.fit import dataset
-
     rows = []
-    whole = dataset.feed
+    whole = load.feed
 
     def counted(graph, keys, arrays):
         if list(keys) == list(graph.inputs):
             rows.append(len(arrays[0]))
         return whole(graph, keys, arrays)
 
-    monkeypatch.setattr(dataset, "feed", counted)
+    monkeypatch.setattr(load, "feed", counted)
     return rows
 
 
