@@ -22,6 +22,8 @@ from keras_swim.fit.rows import SpooledRows
 _SOME_ROWS = 2048
 # Rows whose leave-one-out scores are computed.
 _LEFT_OUT_ROWS = 4096
+# Elements of a block of features that is scored for many widths.
+_RUNNING_ELEMENTS = 1 << 24
 # Bytes of coefficients, and of scores, that are held at a time.
 _MEMORY = 256 << 20
 
@@ -132,8 +134,10 @@ class ByValidation(_Judge):
         return tally.surface()
 
     def _running(self, tally, l2):
+        # A triangular solve for each: the more rows at a time the better.
+        size = max(256, _RUNNING_ELEMENTS // self.state.units)
         for j, penalty in enumerate(l2):
-            for part, (features, targets, weight) in self._held_blocks():
+            for part, (features, targets, weight) in self.held.blocks(size):
                 scored = self.path.running_scores(penalty, features, self.widths)
                 for where, scores, _ in scored:
                     tally.add(scores, targets, weight, (where, j), axis=0)
