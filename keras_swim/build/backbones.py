@@ -1,5 +1,6 @@
 """Pretrained backbones: their sizes, their preprocessing, their weights."""
 
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,8 +88,11 @@ def get_backbone(backbone, weights, image_size, preprocessing):
             "`backbone` must be the name of a model of keras.applications, or a "
             f"Keras model. Received: {type(backbone).__name__}."
         )
-    if weights not in ("imagenet", None):
-        backbone.load_weights(weights)
+    if not backbone.built:
+        raise ValueError(
+            "The backbone has not been built, so the shape of its images is not known. "
+            "Begin it with `keras.Input((height, width, 3))`."
+        )
     if isinstance(preprocessing, str) and preprocessing == "auto":
         preprocessing = None
     own = _input_size(backbone)
@@ -97,7 +101,11 @@ def get_backbone(backbone, weights, image_size, preprocessing):
             f"The backbone takes images of {own}. Received: image_size={image_size!r}. "
             "Leave out `image_size`."
         )
-    return Backbone(backbone, own or size, _as_layer(preprocessing))
+    layer = _as_layer(preprocessing)
+    # Last: a call that is refused changes nothing.
+    if weights not in ("imagenet", None):
+        backbone.load_weights(weights)
+    return Backbone(backbone, own or size, layer)
 
 
 def _by_name(name, weights, size, preprocessing):
@@ -112,7 +120,7 @@ def _by_name(name, weights, size, preprocessing):
     size = size or (recipe.size, recipe.size)
     if isinstance(preprocessing, str) and preprocessing == "auto":
         preprocessing = recipe.mode
-    if weights not in ("imagenet", None) and not Path(weights).exists():
+    if weights not in ("imagenet", None) and not Path(weights).is_file():
         raise ValueError(
             f'`weights` must be "imagenet", None or the path of a weights file. '
             f"Received: weights={str(weights)!r}, which does not exist."
@@ -150,13 +158,14 @@ def _as_layer(preprocessing):
 def _as_size(image_size):
     if image_size is None:
         return None
-    pair = (image_size,) * 2 if isinstance(image_size, int) else tuple(image_size)
-    if len(pair) != 2 or not all(isinstance(n, int) and n > 0 for n in pair):
+    one = isinstance(image_size, Integral)
+    pair = (image_size,) * 2 if one else tuple(image_size)
+    if len(pair) != 2 or not all(isinstance(n, Integral) and n > 0 for n in pair):
         raise ValueError(
             "`image_size` must be an integer or (height, width). Received: "
             f"image_size={image_size!r}"
         )
-    return pair
+    return int(pair[0]), int(pair[1])
 
 
 def _input_size(model):

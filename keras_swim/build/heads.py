@@ -1,5 +1,7 @@
 """SwimHead: a pretrained backbone with a sampled head, raw images in."""
 
+from numbers import Integral
+
 import keras
 
 from keras_swim.build.backbones import get_backbone
@@ -118,7 +120,7 @@ def SwimHead(
         )(features)
         hidden = keras.layers.Concatenate(name="skip")([hidden, standardised])
     outputs = LabeledDense(
-        num_classes,
+        int(num_classes),
         class_names=class_names,
         activation=classifier_activation,
         name="predictions",
@@ -139,11 +141,15 @@ def _pooled(features, pooling):
             "The backbone must give features (rows, columns) or feature maps (rows, "
             f"height, width, channels). Received: shape {tuple(features.shape)}."
         )
+    if pooling == "flatten" and None in features.shape[1:]:
+        raise ValueError(
+            '`pooling="flatten"` needs images of one size. Pass `image_size`.'
+        )
     return _POOLINGS[pooling](name="pooling")(features)
 
 
 def _check(num_classes, hidden_layers, pooling, transform, class_names):
-    if not isinstance(num_classes, int) or num_classes < 1:
+    if not isinstance(num_classes, Integral) or num_classes < 1:
         raise ValueError(
             f"`num_classes` must be a positive integer. Received: {num_classes!r}"
         )
@@ -161,9 +167,12 @@ def _check(num_classes, hidden_layers, pooling, transform, class_names):
         raise ValueError(
             f'`transform` must be None or "sqrt". Received: transform={transform!r}'
         )
-    if class_names is not None and len(class_names) != num_classes:
+    if isinstance(class_names, str) or (
+        class_names is not None and len(class_names) != num_classes
+    ):
         raise ValueError(
-            f"`class_names` must be {num_classes} names. Received: {len(class_names)}."
+            f"`class_names` must be a list of {num_classes} names. Received: "
+            f"class_names={class_names!r}."
         )
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(

@@ -38,7 +38,9 @@ class ReadoutState:
         l2: The relative penalty that a model's readout was last solved with,
             or `None`.
         temperature: The factor(s) that its scores were calibrated with, or
-            `None`. Both are saved, so that `swim_update` can go on.
+            `None`.
+        class_weighted: Whether the rows of a fit were weighted by their class.
+            All three are saved, so that `swim_update` and `swim_forget` can go on.
 
     Example:
 
@@ -66,6 +68,7 @@ class ReadoutState:
         self.count = 0
         self.l2: float | None = None
         self.temperature: np.ndarray | None = None
+        self.class_weighted = False
         self._rows: list[Rows] = []
         self._sums: Sums | None = None
         self._offsets = offsets
@@ -207,6 +210,7 @@ class ReadoutState:
         smaller = ReadoutState(int(keep.sum()), self.outputs, self.form, self.dtype)
         smaller.count = self.count
         smaller.l2, smaller.temperature = self.l2, self.temperature
+        smaller.class_weighted = self.class_weighted
         if self._sums is not None:
             smaller._sums = self._sums.keep_units(keep)
             return smaller
@@ -251,6 +255,7 @@ class ReadoutState:
             "form": self.form,
             "dtype": self.dtype,
             "count": self.count,
+            "class_weighted": self.class_weighted,
         }
         for name in ("l2", "temperature"):
             if getattr(self, name) is not None:
@@ -274,6 +279,7 @@ class ReadoutState:
         if "l2" in arrays:
             state.l2 = float(arrays["l2"])
         state.temperature = arrays.get("temperature")
+        state.class_weighted = bool(arrays.get("class_weighted", False))
         if "ff" in arrays:
             offsets = None
             if "feature_offset" in arrays:

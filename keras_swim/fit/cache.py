@@ -28,6 +28,15 @@ ROWS_FORMAT = "keras-swim feature rows"
 # interruption costs no more than that.
 _FILE_BYTES = 32 << 20
 _FILE_SECONDS = 20.0
+# What a configuration says about names and connections.
+_NAMES_OF_LAYERS = (
+    "name",
+    "registered_name",
+    "inbound_nodes",
+    "input_layers",
+    "output_layers",
+    "trainable",
+)
 # Rows that the frozen layers run again on to see that they are the same.
 _PROBE_ROWS = 4
 
@@ -206,15 +215,39 @@ def data_digest(data):
 
 
 def fingerprint(steps):
-    """Digest of the kinds and weights of layers."""
+    """Digest of the kinds, settings and weights of layers."""
     digest = hashlib.blake2b(digest_size=16)
     for step in steps:
         digest.update(type(step.operation).__name__.encode())
+        digest.update(_settings(step.operation).encode())
         for weight in getattr(step.operation, "weights", []):
             value = keras.ops.convert_to_numpy(weight.value)
             digest.update(f"{value.shape}{value.dtype}".encode())
             digest.update(np.ascontiguousarray(value).tobytes())
     return digest.hexdigest()
+
+
+def _settings(operation):
+    """The configuration of a layer, without names: these differ each time."""
+
+    def unnamed(value):
+        if isinstance(value, dict):
+            return {
+                key: unnamed(part)
+                for key, part in value.items()
+                if key not in _NAMES_OF_LAYERS
+            }
+        return [unnamed(part) for part in value] if _is_list(value) else value
+
+    try:
+        config = operation.get_config()
+    except (NotImplementedError, TypeError, AttributeError):
+        return ""
+    return json.dumps(unnamed(config), default=lambda other: type(other).__name__)
+
+
+def _is_list(value):
+    return isinstance(value, (list, tuple))
 
 
 def check_probe(rows, make, arrays):

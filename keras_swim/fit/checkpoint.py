@@ -37,7 +37,7 @@ class Checkpoint:
         for part in (fingerprint(plan.trunk), data_digest(data), options.sums_dtype):
             digest.update(part.encode())
         digest.update(group.tobytes())
-        digest.update(str(options.block_rows).encode())
+        digest.update(f"{options.block_rows} {options.solver}".encode())
         self._identity = digest.hexdigest()
         self._since = time.monotonic()
 

@@ -20,9 +20,8 @@ class FineTune(keras.callbacks.Callback):
     model is never worse on the validation data than before.
 
     Args:
-        x, y: The training data, as for `swim_fit`, to solve the readout with. A
-            generator cannot be read more than once: pass a function that returns
-            one.
+        x, y: The training data, as for `swim_fit`, to solve the readout with. Not
+            a generator, which cannot be read more than once.
         validation_data: `(x, y)` or a data set.
         sample_weight: One weight a training row, or `None`.
         resolve: Whether to solve the readout again after each epoch.
@@ -79,6 +78,13 @@ class FineTune(keras.callbacks.Callback):
             raise ValueError(
                 f"`warmup_epochs` must be 0 or more. Received: {warmup_epochs!r}"
             )
+        for data in (x, validation_data):
+            if hasattr(data, "__next__"):
+                raise ValueError(
+                    "The data is read again after each epoch, and a generator can be "
+                    "read only once. Pass arrays, a `tf.data.Dataset` or a "
+                    "`keras.utils.PyDataset`."
+                )
         self._data = x, y, sample_weight
         self._validation_data = validation_data
         self.resolve, self.warmup_epochs = resolve, float(warmup_epochs)
@@ -91,10 +97,16 @@ class FineTune(keras.callbacks.Callback):
         self._rate = None
         self._steps = 0
         self._failed = False
+        self._tuned = None
 
     def on_train_begin(self, logs=None):
         self._resolver = self._make_resolver()
         self._failed = False
+        if self._tuned is not self.model:
+            # Weights of another model are of no use to this one.
+            self.records, self.best = [], {}
+            self._best_score = self._best_weights = None
+            self._tuned = self.model
         self._start_warmup()
         if not self.records:
             judged = self._resolver.look()
@@ -137,10 +149,20 @@ class FineTune(keras.callbacks.Callback):
         self._say(text)
 
     def on_train_end(self, logs=None):
-        # Through `self.model`, so that JAX's copy of the weights follows.
-        self.model.set_weights(self._best_weights)
+        self.restore()
         if self._failed:
             self._say("the loss was not finite: back to the best weights")
+
+    def restore(self):
+        """Gives the model the best weights so far, and its learning rate.
+
+        Keras does not tell callbacks of Ctrl-C: call this after one.
+        """
+        if self._rate is not None:
+            self.model.optimizer.learning_rate = self._rate
+        # Through `self.model`, so that JAX's copy of the weights follows.
+        if self._best_weights is not None:
+            self.model.set_weights(self._best_weights)
 
     def _keep_if_best(self, judged, epoch, resolved):
         if self._best_score is None or judged.score > self._best_score:

@@ -6,7 +6,7 @@ from keras_swim.fit.columns import unit_numbers, unit_rows
 from keras_swim.fit.plan import make_plan
 from keras_swim.fit.prepare import open_data
 from keras_swim.fit.progress import Progress
-from keras_swim.fit.rebuild import cut
+from keras_swim.fit.rebuild import check_rebuildable, cut
 from keras_swim.fit.refit import (
     assign,
     check_batches,
@@ -68,6 +68,12 @@ def swim_forget(
     plan = make_plan(model, reader.specs())
     readout = only_readout(plan, state, "swim_forget")
     penalty = penalty_of(state, l2)
+    check_rebuildable(model)
+    if state.class_weighted and sample_weight is None:
+        raise ValueError(
+            "The model was fitted with `class_weight`, so its rows do not weigh 1. "
+            "Pass `sample_weight`: the weights that these rows had."
+        )
     if not plan.sampled:
         raise ValueError(
             "The model has no trainable SampledDense. Take rows out of its state "
@@ -82,6 +88,12 @@ def swim_forget(
         for part in readout_rows(plan, reader, options):
             parts.append(part)
             progress.advance(len(part[1]))
+    read = sum(len(part[1]) for part in parts) // _positions(plan, readout)
+    if read != len(rows):
+        raise ValueError(
+            f"`rows` must have one number for each row of x. Received: {len(rows)} "
+            f"numbers, {read} rows."
+        )
     gone = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
     smaller = state.remove(*gone).keep_units(columns)
     try:
@@ -99,12 +111,17 @@ def swim_forget(
     return new, smaller
 
 
+def _positions(plan, readout):
+    return int(np.prod(plan.graph.tensors[readout.features].shape[1:-1]))
+
+
 def _check_rows(rows, reader):
     rows = np.asarray(rows)
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or (rows < 0).any():
         raise ValueError(
-            "`rows` must be the numbers of training rows. Received: "
-            f"shape {rows.shape}, dtype {rows.dtype}."
+            "`rows` must be a list of numbers of training rows. Received: shape "
+            f"{rows.shape}, dtype {rows.dtype}. For a mask pass "
+            "`numpy.flatnonzero(mask)`."
         )
     if len(np.unique(rows)) != len(rows):
         raise ValueError("`rows` must be different numbers. Received: duplicates.")

@@ -175,6 +175,12 @@ class ByLeaveOneOut(_Judge):
 
     def __init__(self, plan, data, numbers, widths, options, progress):
         super().__init__(plan, data, numbers, widths, options, progress)
+        if data.origin is not None or self.readout.positions:
+            raise ValueError(
+                '`method="leave_one_out"` leaves out one line of features, and here a '
+                "row has several (augmented copies, or positions): the others would "
+                'give it away. Use `method="folds"` or validation data.'
+            )
         rng = options.generator(FOLD_STREAM)
         self.state = self._add_up(pool_indices(data.count, _LEFT_OUT_ROWS, rng))
         self.path = nested(self.state, numbers, widths=len(widths))

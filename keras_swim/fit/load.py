@@ -66,17 +66,19 @@ def load(
         if augmentation is not None:
             origin = np.concatenate(origins)
         y, raw_y, weights = (joined(column) for column in zip(*parts, strict=True))
-    if training:
-        for readout, targets in zip(readouts, y, strict=True):
-            readout.check_whole(targets)
-    if class_weight is not None:
-        weights = weighted_by_class(readouts, y, weights, class_weight)
-    for weight in weights:
-        if weight is not None and not weight.any():
-            rows.close()
+    try:
+        if training:
+            for readout, targets in zip(readouts, y, strict=True):
+                readout.check_whole(targets)
+        if class_weight is not None:
+            weights = weighted_by_class(readouts, y, weights, class_weight)
+        if any(weight is not None and not weight.any() for weight in weights):
             raise ValueError(
                 "Expected rows of positive weight. Received: all weights are 0."
             )
+    except BaseException:
+        rows.close()
+        raise
     return Dataset(rows, y, raw_y, weights, origin)
 
 
@@ -106,9 +108,9 @@ def _features(reader, plan, segment, batch_size, rows, augmentation):
                 check_probe(rows, make, batch.x)
             digests = row_digests(batch.x)
             rows.check(seen, digests)
-            new = max(0, known - seen)
-            if new < batch.rows:
-                rows.append(make([array[new:] for array in batch.x]), digests[new:])
+            skip = max(0, known - seen)
+            if skip < batch.rows:
+                rows.append(make([array[skip:] for array in batch.x]), digests[skip:])
         yield seen, 0, batch
         if augmentation is not None:
             for copy in range(augmentation.copies):

@@ -65,10 +65,15 @@ def with_outputs(model, plan, readout, more, names=None):
         more: Number of units to add.
         names: `None`, or names of the new classes.
     """
-    config = {"units": readout.units + more}
+    config = {"units": readout.units + int(more)}
     known = getattr(readout.layer, "class_names", None)
     if known is not None:
         more_names = names or [f"class_{i}" for i in range(len(known), config["units"])]
+        if set(known) & set(more_names) or len(set(more_names)) < len(more_names):
+            raise ValueError(
+                "`new_classes` must be names that the model does not have yet. "
+                f"Received: {more_names}; it has {known}."
+            )
         config["class_names"] = [*known, *more_names]
     elif names is not None:
         raise ValueError(

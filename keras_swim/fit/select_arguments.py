@@ -116,7 +116,7 @@ def last_layer(plan):
 
 
 def variants_of(layer, plan, scales, seeds, options):
-    scales = [layer.scale] if scales is None else [float(scale) for scale in scales]
+    scales = [layer.scale] if scales is None else np.ravel(scales).tolist()
     if not scales or not all(0 < scale < np.inf for scale in scales):
         raise ValueError(
             f"`scales` must be positive numbers. Received: scales={scales!r}"
@@ -124,7 +124,7 @@ def variants_of(layer, plan, scales, seeds, options):
     if seeds is None:
         seeds = [options.seed]
     else:
-        seeds = list(seeds)
+        seeds = np.ravel(seeds).tolist()
         if not seeds or not all(isinstance(s, Integral) and s >= 0 for s in seeds):
             raise ValueError(
                 f"`seeds` must be non-negative integers. Received: seeds={seeds!r}"

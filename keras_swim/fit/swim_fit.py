@@ -194,6 +194,7 @@ def swim_fit(
     callbacks.on_train_end(logs)
     if keep_state:
         (model.history.state,) = states
+        model.history.state.class_weighted = class_weight is not None
     return model.history
 
 

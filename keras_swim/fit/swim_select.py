@@ -134,7 +134,7 @@ def swim_select(
         verbose, stages=2 + (method == "validation") + 3 * len(variants)
     )
     before, scale = weights_of(plan.fitted_layers), layer.scale
-    opened = []
+    opened, best = [], None
     try:
         data = load_rows(plan, reader, options, class_weight, progress, cache, augment)
         opened.append(data.rows)
@@ -143,7 +143,6 @@ def swim_select(
             held = load_validation(plan, validation, options, progress, cache)
             opened.append(held.rows)
         _announce(plan, data, method, folds, layer, variants, progress)
-        best = None
         surfaces = {}
         for variant in variants:
             layer.scale = variant[0]
@@ -151,12 +150,17 @@ def swim_select(
             judge = _judge(
                 method, (plan, data, numbers, widths, options, progress), held, folds
             )
-            opened.append(judge)
             surface = widened_surface(judge, penalties, l2 is None, metric, rule)
             surfaces[variant] = surface
             found = surface.metric(metric)[0][surface.choose(metric, "best")]
             if best is None or found < best[0]:
+                if best is not None:
+                    best[2].close()
                 best = found, variant, judge, weights_of(plan.fitted_layers)
+            else:
+                # Its sums are as large as those that are kept.
+                judge.close()
+            del judge
         _, variant, judge, weights = best
         restore(weights)
         layer.scale = variant[0]
@@ -178,9 +182,10 @@ def swim_select(
         layer.scale = scale
         restore(before)
         forget_compiled(model)
-        for part in opened:
+        for part in [*opened, *([] if best is None else [best[2]])]:
             part.close()
     selection.method = method
+    selection.state.class_weighted = class_weight is not None
     selection.seconds = progress.total_seconds
     progress.say(str(selection))
     return selection

@@ -1,6 +1,9 @@
 """fine_tune: the second phase of transfer learning."""
 
+from numbers import Integral
+
 import keras
+import numpy as np
 
 from keras_swim.fit.dataset import prepare_targets
 from keras_swim.fit.finetune import FineTune
@@ -27,14 +30,17 @@ def fine_tune(
     """Unfreezes the backbone of a fitted model and trains it further.
 
     The second phase of transfer learning: `swim_fit` first, then this. Every
-    BatchNormalization stays frozen, so its statistics do not move; the optimizer
-    is Adam; `FineTune` sees to it that the result is never worse on the
-    validation data than before.
+    BatchNormalization stays frozen, so its statistics do not move; the sampled
+    layers are trained too. The optimizer is Adam; `FineTune` sees to it that the
+    result is never worse on the validation data than before. Afterwards the backbone
+    stays trainable (and is the same object in all models that share it): freeze it
+    before another `swim_fit`.
 
     Args:
         model: A model fitted by `swim_fit`, with its frozen backbone as one layer
             (`SwimHead` makes such).
-        x, y: The training data, as for `swim_fit`.
+        x, y: The training data, as for `model.fit`: arrays, `tf.data.Dataset`,
+            `keras.utils.PyDataset` or a torch `DataLoader`.
         validation_data: `(x, y)` or a data set.
         epochs: Number of epochs.
         layers: `None` trains all layers of the backbone, a number only its last
@@ -81,22 +87,32 @@ def fine_tune(
         resolve=resolve,
         verbose=0 if verbose == 0 else 1,
     )
+    # Before anything is changed: data that does not fit is refused here.
+    losses = _losses(model, x, y)
     unfreeze(model, layers)
     model.compile(
         optimizer=keras.optimizers.Adam(learning_rate),
-        loss=_losses(model, x, y),
+        loss=losses,
         weighted_metrics=[],
     )
-    arrays = {} if y is None else {"batch_size": batch_size}
-    history = model.fit(
-        x,
-        y,
-        epochs=epochs,
-        sample_weight=sample_weight,
-        callbacks=[tune, *(callbacks or [])],
-        verbose=verbose,
-        **arrays,
-    )
+    arrays = {}
+    if y is not None:
+        y = keras.tree.map_structure_up_to(model.output, np.asarray, y)
+        arrays = {"batch_size": batch_size}
+    try:
+        history = model.fit(
+            x,
+            y,
+            epochs=epochs,
+            sample_weight=sample_weight,
+            callbacks=[tune, *(callbacks or [])],
+            verbose=verbose,
+            **arrays,
+        )
+    except BaseException:
+        # Also on Ctrl-C, of which callbacks are not told.
+        tune.restore()
+        raise
     history.fine_tune = tune
     return history
 
@@ -118,7 +134,7 @@ def unfreeze(model, layers=None):
             "There is no backbone to unfreeze: none of the model's layers is a model. "
             "Compile the model yourself and call `fit` with the `FineTune` callback."
         )
-    if layers is not None and (not isinstance(layers, int) or layers < 1):
+    if layers is not None and (not isinstance(layers, Integral) or layers < 1):
         raise ValueError(f"`layers` must be a positive integer. Received: {layers!r}")
     for backbone in backbones:
         backbone.trainable = True

@@ -1,5 +1,7 @@
 """swim_update: a fitted model learns new rows and new classes."""
 
+from numbers import Integral
+
 import numpy as np
 
 from keras_swim.core.readout import ReadoutState
@@ -81,7 +83,12 @@ def swim_update(
     penalty = penalty_of(state, l2)
     new = model
     names = None
-    if not isinstance(new_classes, int) and np.iterable(new_classes):
+    if isinstance(new_classes, str):
+        raise ValueError(
+            "`new_classes` must be a number or a list of names. Received: "
+            f"new_classes={new_classes!r}"
+        )
+    if np.iterable(new_classes):
         names, new_classes = list(new_classes), len(new_classes)
     if new_classes:
         _check_new_classes(new_classes, readout, reader)
@@ -116,7 +123,7 @@ def swim_update(
 
 
 def _check_new_classes(new_classes, readout, reader):
-    if not isinstance(new_classes, int) or new_classes < 0:
+    if not isinstance(new_classes, Integral) or new_classes < 0:
         raise ValueError(
             "`new_classes` must be a non-negative integer. Received: "
             f"new_classes={new_classes!r}"

@@ -251,6 +251,7 @@ def test_new_classes_have_new_names(images):
         ({"transform": "log"}, "sqrt"),
         ({"hidden_layers": -1}, "0 or more"),
         ({"class_names": ["a"]}, "3 names"),
+        ({"class_names": "abc"}, "list of 3 names"),
         ({"class_names": ["a", "a", "b"]}, "different names"),
         ({"preprocessing": 3}, "a layer or"),
     ],

@@ -206,3 +206,45 @@ def test_refused(images):
         FineTune(x, images[1], (x, images[1]), warmup_epochs=-1)
     with pytest.raises(ValueError, match="positive integer"):
         unfreeze(fitted(images), layers=0)
+
+
+def test_interrupted_tuning_goes_back_to_the_best(images):
+    model = fitted(images)
+    before = validation_accuracy(model, images)
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(
+            model,
+            *images[:2],
+            images[2:],
+            epochs=1,
+            learning_rate=10.0,
+            callbacks=[Stop()],
+            verbose=0,
+        )
+    assert validation_accuracy(model, images) == pytest.approx(before, abs=1e-6)
+    rate = float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+    assert rate == pytest.approx(10.0)
+
+
+def test_a_refused_call_unfreezes_nothing(images):
+    model = fitted(images)
+    with pytest.raises(ValueError, match="labels from 0 to 9"):
+        fine_tune(model, images[0], images[1] + 1, images[2:], verbose=0)
+    assert not model.get_layer("backbone").trainable
+    with pytest.raises(ValueError, match="only once"):
+        fine_tune(model, iter([images[:2]]), None, images[2:], verbose=0)
+
+
+def test_a_callback_on_another_model_begins_anew(images):
+    tune = FineTune(images[0], images[1], images[2:], verbose=0)
+    for units in (100, 60):
+        model = fitted(images, units=units)
+        model.compile("adam", "sparse_categorical_crossentropy")
+        model.fit(*images[:2], epochs=1, callbacks=[tune], verbose=0)
+        assert [record["epoch"] for record in tune.records] == [0, 1]

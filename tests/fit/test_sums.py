@@ -100,7 +100,7 @@ def test_spooled_rows_are_the_rows(rng, limit):
 
 def test_stream_larger_than_memory_gives_the_same(digits, monkeypatch):
     x, y, *_ = digits
-    monkeypatch.setattr("keras_swim.fit.dataset.SpooledRows", lambda: SpooledRows(1))
+    monkeypatch.setattr("keras_swim.fit.load.SpooledRows", lambda: SpooledRows(1))
 
     def model():
         return keras.Sequential(

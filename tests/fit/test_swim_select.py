@@ -316,6 +316,29 @@ def test_bad_arguments(digits, arguments, message):
         swim_select(network(), digits[0][:50], digits[1][:50], verbose=0, **arguments)
 
 
+def test_leaving_one_out_needs_rows_of_their_own(digits):
+    x, y = digits[0][:60], digits[1][:60]
+    message = "the others would give it away"
+    with pytest.raises(ValueError, match=message):
+        swim_select(
+            network(),
+            x,
+            y,
+            method="leave_one_out",
+            augmentation=keras.layers.GaussianNoise(0.1),
+            verbose=0,
+        )
+    positions = keras.Sequential([SampledDense(20), keras.layers.Dense(2, "softmax")])
+    with pytest.raises(ValueError, match=message):
+        swim_select(
+            positions,
+            x.reshape(60, 4, 16),
+            np.arange(240).reshape(60, 4) % 2,
+            method="leave_one_out",
+            verbose=0,
+        )
+
+
 def test_models_that_cannot_be_cut_are_refused(digits):
     x, y = digits[0][:50], digits[1][:50]
     inputs = keras.Input((64,))

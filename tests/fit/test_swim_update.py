@@ -273,3 +273,47 @@ def test_several_outputs_keep_no_state(digits):
     model = keras.Model(inputs, [keras.layers.Dense(1)(hidden) for _ in range(2)])
     with pytest.raises(ValueError, match="one output"):
         swim_fit(model, x, [y.astype(float)] * 2, keep_state=True, verbose=0)
+
+
+def test_forgetting_from_streams_and_weighted_fits(digits):
+    x, y = digits[:2]
+    model = network(10)
+    balanced = {"class_weight": "balanced", "keep_state": True, "verbose": 0}
+    state = swim_fit(model, x, y, **balanced).state
+    with pytest.raises(ValueError, match="weights that these rows had"):
+        swim_forget(model, state, x[:5], y[:5], range(5), verbose=0)
+    state = swim_fit(model, x, y, keep_state=True, verbose=0).state
+    with pytest.raises(ValueError, match="1 numbers, 5 rows"):
+        swim_forget(model, state, lambda: iter([(x[:5], y[:5])]), None, [0], verbose=0)
+    assert state.count == len(x)
+
+
+def test_names_and_numbers_of_new_classes(digits):
+    x, y = digits[:2]
+    model = network(6)
+    old = y < 6
+    state = swim_fit(model, x[old], y[old], keep_state=True, verbose=0).state
+    with pytest.raises(ValueError, match="a list of names"):
+        swim_update(model, state, x, y, new_classes="cat", verbose=0)
+    with pytest.raises(ValueError, match="no names"):
+        swim_update(model, state, x, y, new_classes=list("abcd"), verbose=0)
+    new, _ = swim_update(model, state, x, y, new_classes=np.int64(4), verbose=0)
+    assert new.output_shape == (None, 10)
+
+
+def test_subclassed_models_forget_nothing(digits):
+    x, y = digits[:2]
+
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.out = SampledDense(20), keras.layers.Dense(10, "softmax")
+
+        def call(self, inputs):
+            return self.out(self.hidden(inputs))
+
+    model = Own()
+    state = swim_fit(model, x, y, keep_state=True, verbose=0).state
+    with pytest.raises(ValueError, match="subclassed"):
+        swim_forget(model, state, x[:3], y[:3], range(3), verbose=0)
+    assert state.count == len(x)
