@@ -84,8 +84,8 @@ class Surface:
         width, back = np.unravel_index(np.argmin(values[:, ::-1]), values.shape)
         l2 = values.shape[1] - 1 - back
         if rule == "one_standard_error":
-            limit = values[width, l2] + errors[width, l2]
-            width = int(np.argmax(values.min(axis=1) <= limit))
+            close = values[width, l2] + errors[width, l2]
+            width = int(np.argmax(values.min(axis=1) <= close))
             l2 = values.shape[1] - 1 - np.argmin(values[width, ::-1])
         elif self.limit is not None and self.widths[width] >= self.limit:
             # As good as could be told, and more units seldom hurt.

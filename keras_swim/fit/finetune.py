@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from keras_swim.fit.options import check_options
-from keras_swim.fit.prepare import open_data
+from keras_swim.fit.options import plain_options
+from keras_swim.fit.prepare import open_data, open_validation
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.resolve import Resolver
 
@@ -182,20 +182,14 @@ class FineTune(keras.callbacks.Callback):
 
     def _make_resolver(self):
         model = self.model
-        options = check_options(
-            "auto", "auto", None, "float64", "host", self.batch_size, model
-        )
+        options = plain_options(model, self.batch_size)
         x, y, weight = self._data
 
         def training():
             return open_data(model, x, y, weight, None, 0.0)[0]
 
         def validation():
-            data = self._validation_data
-            if isinstance(data, (tuple, list)):
-                parts = keras.utils.unpack_x_y_sample_weight(tuple(data))
-                return open_data(model, *parts, None, 0.0)[0]
-            return open_data(model, data, None, None, None, 0.0)[0]
+            return open_validation(model, self._validation_data)
 
         return Resolver(model, training, validation, options, Progress(0, stages=1))
 

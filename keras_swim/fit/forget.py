@@ -1,19 +1,21 @@
 """swim_forget: training rows are taken out of a fitted model."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from keras_swim.fit.columns import unit_numbers, unit_rows
+from keras_swim.fit.dataset import joined
+from keras_swim.fit.options import plain_options
 from keras_swim.fit.plan import make_plan
-from keras_swim.fit.prepare import open_data
+from keras_swim.fit.prepare import check_batches, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.rebuild import check_rebuildable, cut
 from keras_swim.fit.refit import (
     assign,
-    check_batches,
     only_readout,
     penalty_of,
     readout_rows,
-    refit_options,
 )
 
 
@@ -63,7 +65,7 @@ def swim_forget(
     >>> state.count
     490
     """
-    options = refit_options(model, batch_size)
+    options = plain_options(model, batch_size)
     reader, _ = open_data(model, x, y, sample_weight, None, 0.0)
     plan = make_plan(model, reader.specs())
     readout = only_readout(plan, state, "swim_forget")
@@ -94,15 +96,15 @@ def swim_forget(
             f"`rows` must have one number for each row of x. Received: {len(rows)} "
             f"numbers, {read} rows."
         )
-    gone = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    gone = joined(parts)
     smaller = state.remove(*gone).keep_units(columns)
     try:
         solved = smaller.solve(penalty)
+        new, made = cut(model, plan, layer, kept)
     except BaseException:
         state.update(*gone)
         raise
-    new, made = cut(model, plan, layer, kept)
-    plan.readouts[0].layer = made[readout.layer]
+    readout = replace(readout, layer=made[readout.layer])
     assign(new, readout, smaller, solved, penalty, state.temperature)
     progress.say(
         f"{len(gone[0])} rows and {layer.units - len(kept)} of {layer.units} units "

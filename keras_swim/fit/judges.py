@@ -13,6 +13,7 @@ from keras_swim.core.surface import Tally, same_class, same_sides
 from keras_swim.core.widths import NestedDual, nested, renumbered
 from keras_swim.data.pool import pool_indices
 from keras_swim.fit.columns import unit_rows
+from keras_swim.fit.dataset import joined
 from keras_swim.fit.options import FOLD_STREAM
 from keras_swim.fit.passes import feature_blocks
 from keras_swim.fit.readouts import CLASSES, REGRESSION
@@ -84,7 +85,7 @@ class _Judge:
                 yield (part, *arrays)
                 self.progress.advance(part.stop - part.start)
         if kept:
-            self.kept = [np.concatenate(same) for same in zip(*kept, strict=True)]
+            self.kept = joined(kept)
 
     def _add_up(self, index=()):
         """The state of all rows."""
@@ -94,6 +95,9 @@ class _Judge:
                 state = self._make_state(features.shape[1])
             state.update(features, targets, weight)
         return state
+
+    def close(self):
+        """Frees files."""
 
 
 class ByValidation(_Judge):
@@ -118,16 +122,13 @@ class ByValidation(_Judge):
 
     def surface(self, l2):
         tally = self._tally(l2)
-        for _, (_, _, weight) in self.held.blocks(self.options.block_rows):
+        for _, (_, _, weight) in self._held_blocks():
             tally.count_rows(weight)
         total = self.held.count * len(l2)
         with self.progress.stage("scores", "scoring widths and penalties", total):
             # Many widths: running sums over the columns. Few: coefficients.
-            if len(
-                self.widths
-            ) * self.readout.units > self.state.units and not isinstance(
-                self.path, NestedDual
-            ):
+            many = len(self.widths) * self.readout.units > self.state.units
+            if many and not isinstance(self.path, NestedDual):
                 self._running(tally, l2)
             else:
                 self._by_coefficients(tally, l2)
@@ -175,12 +176,6 @@ class ByLeaveOneOut(_Judge):
 
     def __init__(self, plan, data, numbers, widths, options, progress):
         super().__init__(plan, data, numbers, widths, options, progress)
-        if data.origin is not None or self.readout.positions:
-            raise ValueError(
-                '`method="leave_one_out"` leaves out one line of features, and here a '
-                "row has several (augmented copies, or positions): the others would "
-                'give it away. Use `method="folds"` or validation data.'
-            )
         rng = options.generator(FOLD_STREAM)
         self.state = self._add_up(pool_indices(data.count, _LEFT_OUT_ROWS, rng))
         self.path = nested(self.state, numbers, widths=len(widths))
@@ -216,9 +211,6 @@ class ByLeaveOneOut(_Judge):
     def held_out(self, width, l2):
         ((_, scores),) = self._left_out([width], l2)
         return scores[:, 0].T, self.kept[1], self.kept[2]
-
-    def close(self):
-        pass
 
 
 class ByFolds(_Judge):
@@ -325,9 +317,6 @@ class ByFolds(_Judge):
             kernels, biases = path.coefficients(l2, [width])
             scores[here] = _scores(features[here], kernels[:, 0], biases[0])
         return scores, targets, weight
-
-    def close(self):
-        pass
 
 
 class _Table:

@@ -87,6 +87,11 @@ def check_options(l2, solver, seed, sums_dtype, sums_device, batch_size, model):
     )
 
 
+def plain_options(model, batch_size):
+    """`Options` for running or changing a fitted model: nothing is chosen."""
+    return check_options("auto", "auto", None, "float64", "host", batch_size, model)
+
+
 def _is_whole(value, at_least):
     return (
         isinstance(value, Integral)

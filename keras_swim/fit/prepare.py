@@ -23,15 +23,26 @@ def open_data(model, x, y, sample_weight, validation_data, validation_split):
         return split(reader, validation_split)
     if validation_data is None:
         return reader, None
+    return reader, open_validation(model, validation_data)
+
+
+def open_validation(model, validation_data):
+    """`Reader` of `(x, y)`, `(x, y, sample_weight)` or a data set."""
     if isinstance(validation_data, (tuple, list)):
-        return reader, read(
-            *keras.utils.unpack_x_y_sample_weight(tuple(validation_data)), model
-        )
-    return reader, read(validation_data, None, None, model)
+        parts = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+        return read(*parts, model)
+    return read(validation_data, None, None, model)
 
 
 def check_first(plan, reader, validation, class_weight):
-    """Raises for data that does not fit, before anything runs."""
+    """Raises for data that cannot be fitted to, before anything runs."""
+    check_batches(plan, reader, validation, class_weight)
+    if reader.in_memory:
+        check_rows(reader.first.rows)
+
+
+def check_batches(plan, reader, validation, class_weight=None):
+    """Raises for data that does not fit the model, by the first batches."""
     for part in (reader, validation):
         if part is not None:
             check_inputs(plan.graph, part.first)
@@ -39,8 +50,6 @@ def check_first(plan, reader, validation, class_weight):
             weights = output_weights(part.first, plan.readouts)
             if class_weight is not None:
                 weighted_by_class(plan.readouts, y, weights, class_weight)
-    if reader.in_memory:
-        check_rows(reader.first.rows)
 
 
 def load_rows(

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import keras
 
+_MUCH_MEMORY = 1 << 30
+
 
 class Progress:
     """Prints stages with a bar each and keeps their seconds.
@@ -30,6 +32,11 @@ class Progress:
     def say(self, text):
         if self.verbose:
             _print(text)
+
+    def say_memory(self, needed):
+        """Says beforehand how many bytes the sums will take, if they are many."""
+        if needed > _MUCH_MEMORY:
+            self.say(f"the sums will take up to {needed / 2**30:.1f} GB of memory")
 
     @contextmanager
     def stage(self, name, title, total=None, unit="row"):

@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_swim.core.targets import differences
 from keras_swim.fit.dataset import check_inputs, prepare_targets, read
-from keras_swim.fit.options import check_options
+from keras_swim.fit.options import plain_options
 from keras_swim.fit.pair_rows import PairRows, distances, strengths
 from keras_swim.fit.pair_table import PairReport
 from keras_swim.fit.plan import make_plan
@@ -75,7 +75,7 @@ def pair_report(
     >>> int(report.suspects[0]), report.counts.tolist()
     (20, [[0, 50], [50, 0]])
     """
-    options = check_options("auto", "auto", None, "float64", "host", batch_size, model)
+    options = plain_options(model, batch_size)
     _check_choice("sort", sort, _SORTS)
     _check_choice("suspects", suspects, ("all", "pairs"))
     _check_fitted(model)

@@ -62,7 +62,7 @@ class ReadoutLayer:
                 "`numpy.unique(y, return_inverse=True)`."
             )
         if self.kind is None:
-            self.kind = self._kind_of(y)
+            self.kind = self.kind_of(y)
         if self.kind == CLASSES:
             labels = self._class_labels(y, first_row)
             self._check_axes(y, labels.shape[1:], labels.dtype.kind == "f")
@@ -144,7 +144,8 @@ class ReadoutLayer:
     def _name(self):
         return f"the targets of output {self.name!r}"
 
-    def _kind_of(self, y):
+    def kind_of(self, y: np.ndarray) -> str:
+        """`"regression"`, `"classes"` or `"labels"`, by activation and targets."""
         if self.activation == "softmax":
             if self.units < 2:
                 raise ValueError(

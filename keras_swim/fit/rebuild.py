@@ -44,14 +44,10 @@ def cut(model, plan, layer, kept):
         old = step.operation
         if old not in made or old in readouts:
             continue
-        if old is layer:
-            columns = kept
-            made[old]._pairs = None if old.pairs is None else old.pairs[kept]
-        else:
-            columns = _columns(plan, step, layer, kept)
-            if hasattr(old, "pairs"):
-                made[old]._pairs = old.pairs
+        columns = kept if old is layer else _columns(plan, step, layer, kept)
         _copy_weights(old, made[old], columns)
+    if layer.pairs is not None:
+        made[layer]._pairs = layer.pairs[kept]
     return new, made
 
 
@@ -83,10 +79,8 @@ def with_outputs(model, plan, readout, more, names=None):
     new, made = _rebuilt(model, plan, readout.layer, config)
     for old, layer in made.items():
         if old is not readout.layer:
-            if hasattr(old, "pairs"):
-                layer._pairs = old.pairs
             _copy_weights(old, layer, None)
-    return new, made[readout.layer]
+    return new
 
 
 def _columns(plan, step, layer, kept):
@@ -142,5 +136,7 @@ def _copy_weights(old, new, columns):
             if value.shape[axis] != size:
                 value = np.take(value, columns, axis=axis)
         target.assign(value)
+    if hasattr(old, "pairs"):
+        new._pairs = old.pairs
     if hasattr(new, "finalize_state"):
         new.finalize_state()

@@ -8,17 +8,12 @@ import numpy as np
 
 from keras_swim.core.solvers import check_l2
 from keras_swim.fit.dataset import check_inputs, feed, output_weights, prepare_targets
-from keras_swim.fit.options import check_options
 from keras_swim.fit.segment import Segment
 from keras_swim.fit.snapshot import forget_compiled
 
 
-def refit_options(model, batch_size):
-    """`Options` of a change to a fitted model."""
-    return check_options("auto", "auto", None, "float64", "host", batch_size, model)
-
-
 def only_readout(plan, state, name):
+    """The one readout of a plan; raises unless the state is that of it."""
     if len(plan.readouts) != 1:
         raise ValueError(
             f"`{name}` takes models with one output. Received: a model with "
@@ -37,6 +32,7 @@ def only_readout(plan, state, name):
 
 
 def penalty_of(state, l2):
+    """The given penalty, or else that of the state's last solution."""
     if l2 is None and state.l2 is None:
         raise ValueError(
             "The state does not know the penalty of the readout. Pass `l2`, for "
@@ -45,14 +41,6 @@ def penalty_of(state, l2):
     penalty = state.l2 if l2 is None else l2
     check_l2(penalty)
     return float(penalty)
-
-
-def check_batches(plan, reader, validation):
-    for part in (reader, validation):
-        if part is not None:
-            check_inputs(plan.graph, part.first)
-            prepare_targets(plan.readouts, part.first)
-            output_weights(part.first, plan.readouts)
 
 
 def readout_rows(plan, reader, options):

@@ -13,6 +13,7 @@ import numpy as np
 from keras_swim.core.readout import ReadoutState
 from keras_swim.core.ridge import Fold, choose_l2
 from keras_swim.core.solvers import factor
+from keras_swim.fit.dataset import joined
 from keras_swim.fit.metrics import held_out_metrics
 from keras_swim.fit.passes import feature_blocks
 from keras_swim.fit.plan import make_plan
@@ -100,14 +101,12 @@ class Resolver:
         if readout.calibrated:
             temperature = readout.temperature(scores(kernel, bias), targets, weight)
             kernel, bias = readout.calibrate(kernel, bias, temperature)
-        if np.isfinite(kernel).all() and np.isfinite(bias).all():
-            readout.layer._kernel.assign(kernel)
-            readout.layer.bias.assign(bias)
+        readout.layer._kernel.assign(kernel)
+        readout.layer.bias.assign(bias)
 
     def _validation_rows(self, held, number):
         blocks = feature_blocks(self.plan, held, number, self.options)
-        parts = [rows for _, *rows in blocks]
-        return [np.concatenate(same) for same in zip(*parts, strict=True)]
+        return joined([rows for _, *rows in blocks])
 
     def _judged(self):
         metrics, losses, shares = {}, [], []

@@ -80,6 +80,16 @@ def check_widths(widths, units):
     return found
 
 
+def check_lines(method, augmentation, readout):
+    """Raises where a row would have to be left out in several parts."""
+    if method == "leave_one_out" and (augmentation is not None or readout.positions):
+        raise ValueError(
+            '`method="leave_one_out"` leaves out one line of features, and here a '
+            "row has several (augmented copies, or positions): the others would "
+            'give it away. Use `method="folds"` or validation data.'
+        )
+
+
 def check_metric(metric, readout):
     if metric not in ("loss", "accuracy"):
         raise ValueError(

@@ -15,9 +15,6 @@ from keras_swim.fit.progress import Progress
 from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
 from keras_swim.fit.solve import add_up, solve_readouts
 
-# Say beforehand how much memory the sums will take, from here on.
-_MUCH_MEMORY = 1 << 30
-
 
 def swim_fit(
     model,
@@ -207,8 +204,7 @@ def _announce(plan, data, options, progress):
     )
     progress.say(f"{data.count} rows; sampled: {layers or 'nothing'}; solved: {solved}")
     needed = sum(_sums_bytes(plan, readout, data.count) for readout in plan.readouts)
-    if needed > _MUCH_MEMORY:
-        progress.say(f"the sums will take about {needed / 2**30:.1f} GB of memory")
+    progress.say_memory(needed)
 
 
 def _sums_bytes(plan, readout, rows):

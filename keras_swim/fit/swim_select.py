@@ -17,7 +17,9 @@ from keras_swim.fit.plan import make_plan
 from keras_swim.fit.prepare import check_first, load_rows, load_validation, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.rebuild import check_rebuildable, cut
+from keras_swim.fit.refit import assign
 from keras_swim.fit.select_arguments import (
+    check_lines,
     check_method,
     check_metric,
     check_penalties,
@@ -28,8 +30,6 @@ from keras_swim.fit.select_arguments import (
 )
 from keras_swim.fit.selection import Selection
 from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
-
-_MUCH_MEMORY = 1 << 30
 
 
 def swim_select(
@@ -130,6 +130,7 @@ def swim_select(
     variants = variants_of(layer, plan, scales, seeds, options)
     check_first(plan, reader, validation, class_weight)
     check_metric(metric, plan.readouts[0])
+    check_lines(method, augment, plan.readouts[0])
     progress = Progress(
         verbose, stages=2 + (method == "validation") + 3 * len(variants)
     )
@@ -165,18 +166,7 @@ def swim_select(
         restore(weights)
         layer.scale = variant[0]
         with progress.stage("solve", "solving the chosen readout", 1, "readout"):
-            selection = _finished(
-                model,
-                plan,
-                data,
-                judge,
-                layer,
-                surfaces,
-                variant,
-                metric,
-                rule,
-                options,
-            )
+            selection = _finished(model, judge, layer, surfaces, variant, metric, rule)
             progress.advance(1)
     finally:
         layer.scale = scale
@@ -200,8 +190,7 @@ def _announce(plan, data, method, folds, layer, variants, progress):
     width = plan.graph.tensors[plan.readouts[0].features].shape[-1]
     matrices = 4 if method != "folds" else 3 + 2 * folds
     needed = 8 * width * min(width, data.count) * matrices
-    if needed > _MUCH_MEMORY:
-        progress.say(f"this will take up to {needed / 2**30:.1f} GB of memory")
+    progress.say_memory(needed)
 
 
 def _judge(method, common, held, folds):
@@ -230,38 +219,34 @@ def widened_surface(judge, penalties, widen, metric, rule):
     return surface
 
 
-def _finished(
-    model, plan, data, judge, layer, surfaces, variant, metric, rule, options
-):
+def _finished(model, judge, layer, surfaces, variant, metric, rule):
+    """The `Selection`: the model at the chosen width, solved."""
     surface = surfaces[variant]
     at, penalty = surface.choose(metric, rule)
     width, l2 = int(surface.widths[at]), float(surface.l2[penalty])
-    readout = plan.readouts[0]
+    plan, readout = judge.plan, judge.readout
     scores, targets, weight = judge.held_out(width, l2)
     columns = judge.numbers < width
     state = judge.state.keep_units(columns)
     # The same lambda, relative to the features that are left.
     square = state.mean_square()
-    state.l2 = l2 * (judge.state.mean_square() / square if square > 0 else 1.0)
+    l2 *= judge.state.mean_square() / square if square > 0 else 1.0
 
     def blocks():
-        for features, *rest in feature_rows(plan, data, 0, options):
+        for features, *rest in feature_rows(plan, judge.data, 0, judge.options):
             yield (features[:, columns], *rest)
 
-    solved = solve(state, state.l2, "auto", blocks)
-    kernel, bias = solved.kernel, solved.bias
+    solved = solve(state, l2, "auto", blocks)
     temperature = None
     if readout.calibrated:
         temperature = readout.temperature(scores, targets, weight)
-        kernel, bias = readout.calibrate(kernel, bias, temperature)
-        state.temperature = np.asarray(temperature)
     new, made = cut(model, plan, layer, np.arange(width))
-    made[readout.layer]._kernel.assign(kernel)
-    made[readout.layer].bias.assign(bias)
+    made_readout = replace(readout, layer=made[readout.layer])
+    assign(new, made_readout, state, solved, l2, temperature)
     return Selection(
         model=new,
         width=width,
-        l2=state.l2,
+        l2=l2,
         scale=variant[0],
         seed=variant[1],
         metric=metric,

@@ -5,19 +5,19 @@ from numbers import Integral
 import numpy as np
 
 from keras_swim.core.readout import ReadoutState
+from keras_swim.fit.dataset import joined
 from keras_swim.fit.metrics import held_out_metrics
+from keras_swim.fit.options import plain_options
 from keras_swim.fit.plan import make_plan
-from keras_swim.fit.prepare import open_data
+from keras_swim.fit.prepare import check_batches, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.readouts import LABELS, REGRESSION
 from keras_swim.fit.rebuild import with_outputs
 from keras_swim.fit.refit import (
     assign,
-    check_batches,
     only_readout,
     penalty_of,
     readout_rows,
-    refit_options,
 )
 
 
@@ -43,7 +43,7 @@ def swim_update(
         model: A model fitted by `swim_fit` or `swim_select`, with one output.
         state: Its `ReadoutState`: `history.state` of
             `swim_fit(..., keep_state=True)`, `selection.state`, or a loaded
-            one. It is changed.
+            one. It may be changed: use the one that is returned.
         x: Input, as for `swim_fit`: the new rows only.
         y: Targets. Labels of new classes go on where the old ones end.
         new_classes: Number of classes (or yes/no outputs) to add, or a list of
@@ -76,7 +76,7 @@ def swim_update(
     >>> model.output_shape, state.count
     ((None, 4), 1000)
     """
-    options = refit_options(model, batch_size)
+    options = plain_options(model, batch_size)
     reader, validation = open_data(model, x, y, sample_weight, validation_data, 0.0)
     plan = make_plan(model, reader.specs())
     readout = only_readout(plan, state, "swim_update")
@@ -92,7 +92,7 @@ def swim_update(
         names, new_classes = list(new_classes), len(new_classes)
     if new_classes:
         _check_new_classes(new_classes, readout, reader)
-        new, _ = with_outputs(model, plan, readout, new_classes, names)
+        new = with_outputs(model, plan, readout, new_classes, names)
         plan = make_plan(new, reader.specs())
         (readout,) = plan.readouts
     check_batches(plan, reader, validation)
@@ -129,7 +129,7 @@ def _check_new_classes(new_classes, readout, reader):
             f"new_classes={new_classes!r}"
         )
     if readout.activation == "linear" and not readout.logits:
-        kind = readout._kind_of(reader.first.y[0])
+        kind = readout.kind_of(reader.first.y[0])
         if kind == REGRESSION:
             raise ValueError(
                 "`new_classes` is for classes. The model's output is a real number."
@@ -159,7 +159,7 @@ def _judged(plan, reader, options, solved, progress):
         kernel = solved.kernel.astype(features.dtype)
         parts.append((features @ kernel + solved.bias, targets, weight))
         progress.advance(len(targets))
-    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    return joined(parts)
 
 
 def _metrics_line(readout, found, temperature):
