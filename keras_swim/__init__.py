@@ -1,5 +1,6 @@
 """Keras networks whose hidden layers are sampled and whose last one is solved."""
 
+from keras_swim import _command  # noqa: F401  (first: it silences TensorFlow)
 from keras_swim._version import __version__
 from keras_swim.build.heads import SwimHead
 from keras_swim.core.readout import ReadoutState

@@ -16,6 +16,8 @@ _POOLINGS = {
     "flatten": keras.layers.Flatten,
 }
 _TRANSFORMS = (None, "sqrt")
+# Where a head may begin: the first of these that it has.
+_HEAD_LAYERS = ("sqrt", "scaling", "predictions")
 
 
 def SwimHead(
@@ -126,6 +128,39 @@ def SwimHead(
         name="predictions",
     )(hidden)
     return keras.Model(images, outputs, name=name)
+
+
+def split_head(model):
+    """Splits a `SwimHead` where the pooled features come out.
+
+    Both parts share their layers with the model: fit the head on features that
+    were computed before, and the model is fitted.
+
+    Args:
+        model: A model built by `SwimHead`.
+
+    Returns:
+        A model from images to features, and one from features to predictions.
+
+    Example:
+
+    >>> model = SwimHead("MobileNetV2", 2, units=8, weights=None, image_size=32)
+    >>> features, head = split_head(model)
+    >>> features.output.shape, head.output.shape
+    ((None, 1280), (None, 2))
+    """
+    names = [layer.name for layer in model.layers]
+    first = next((name for name in _HEAD_LAYERS if name in names), None)
+    if first is None:
+        raise ValueError(
+            "Only a model built by `SwimHead` can be split. Received: a model with "
+            f"the layers {', '.join(names)}."
+        )
+    features = model.get_layer(first).input
+    return (
+        keras.Model(model.inputs, features, name="features"),
+        keras.Model(features, model.output, name="head"),
+    )
 
 
 def _pooled(features, pooling):

@@ -214,13 +214,13 @@ def data_digest(data):
     return digest.hexdigest()
 
 
-def fingerprint(steps):
+def fingerprint(operations):
     """Digest of the kinds, settings and weights of layers."""
     digest = hashlib.blake2b(digest_size=16)
-    for step in steps:
-        digest.update(type(step.operation).__name__.encode())
-        digest.update(_settings(step.operation).encode())
-        for weight in getattr(step.operation, "weights", []):
+    for operation in operations:
+        digest.update(type(operation).__name__.encode())
+        digest.update(_settings(operation).encode())
+        for weight in getattr(operation, "weights", []):
             value = keras.ops.convert_to_numpy(weight.value)
             digest.update(f"{value.shape}{value.dtype}".encode())
             digest.update(np.ascontiguousarray(value).tobytes())

@@ -34,7 +34,8 @@ class Checkpoint:
     def __init__(self, path, plan, data, group, options):
         self.path = path
         digest = hashlib.blake2b(digest_size=16)
-        for part in (fingerprint(plan.trunk), data_digest(data), options.sums_dtype):
+        trunk = fingerprint(step.operation for step in plan.trunk)
+        for part in (trunk, data_digest(data), options.sums_dtype):
             digest.update(part.encode())
         digest.update(group.tobytes())
         digest.update(f"{options.block_rows} {options.solver}".encode())

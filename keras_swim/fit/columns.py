@@ -100,22 +100,31 @@ def _followed(plan, key, of_sampled, columnwise=_COLUMNWISE):
             of its units.
         columnwise: Kinds of layers to follow columns through.
     """
-    step = plan.graph.producer(key)
-    if step is None or step in plan.prefix:
-        width = plan.graph.tensors[key].shape[-1]
-        return np.full((width, 1), -1) if width else None
-    layer = step.operation
-    if any(layer is sampled.operation for sampled in plan.sampled):
-        return of_sampled(step)
-    if isinstance(layer, columnwise) or (
-        isinstance(layer, keras.layers.Flatten)
-        and len(plan.graph.tensors[step.inputs[0]].shape) == 2
-    ):
-        return _followed(plan, step.inputs[0], of_sampled, columnwise)
-    if isinstance(layer, (keras.layers.Concatenate, *_MERGES)):
-        parts = [
-            _followed(plan, source, of_sampled, columnwise) for source in step.inputs
-        ]
+    reached = _behind_sampled(plan)
+    found: dict = {}
+
+    def followed(key):
+        # Once a tensor: in a chain of residual blocks paths grow exponentially.
+        if key not in found:
+            found[key] = look(key)
+        return found[key]
+
+    def look(key):
+        if key not in reached:
+            width = plan.graph.tensors[key].shape[-1]
+            return np.full((width, 1), -1) if width else None
+        step = plan.graph.producer(key)
+        layer = step.operation
+        if any(layer is sampled.operation for sampled in plan.sampled):
+            return of_sampled(step)
+        if isinstance(layer, columnwise) or (
+            isinstance(layer, keras.layers.Flatten)
+            and len(plan.graph.tensors[step.inputs[0]].shape) == 2
+        ):
+            return followed(step.inputs[0])
+        if not isinstance(layer, (keras.layers.Concatenate, *_MERGES)):
+            return None
+        parts = [followed(source) for source in step.inputs]
         if any(part is None for part in parts):
             return None
         if isinstance(layer, keras.layers.Concatenate):
@@ -123,7 +132,19 @@ def _followed(plan, key, of_sampled, columnwise=_COLUMNWISE):
             return _stacked(parts) if layer.axis in (-1, rank - 1) else None
         widths = {len(part) for part in parts}
         return np.concatenate(parts, axis=1) if len(widths) == 1 else None
-    return None
+
+    return followed(key)
+
+
+def _behind_sampled(plan):
+    """Keys of the tensors that depend on a sampled layer."""
+    sampled = [step.operation for step in plan.sampled]
+    reached: set = set()
+    for step in plan.graph.steps:
+        is_sampled = any(step.operation is layer for layer in sampled)
+        if is_sampled or reached.intersection(step.inputs):
+            reached.update(step.outputs)
+    return reached
 
 
 def _stacked(parts):

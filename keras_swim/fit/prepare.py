@@ -97,7 +97,9 @@ def load_validation(plan, reader, options, progress, cache=None):
 
 
 def _cached(plan, cache, part):
-    return None if cache is None else cache.rows(part, fingerprint(plan.prefix))
+    if cache is None:
+        return None
+    return cache.rows(part, fingerprint(step.operation for step in plan.prefix))
 
 
 def prefix_segment(plan):

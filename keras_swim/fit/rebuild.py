@@ -45,7 +45,7 @@ def cut(model, plan, layer, kept):
         if old not in made or old in readouts:
             continue
         columns = kept if old is layer else _columns(plan, step, layer, kept)
-        _copy_weights(old, made[old], columns)
+        copy_weights(old, made[old], columns)
     if layer.pairs is not None:
         made[layer]._pairs = layer.pairs[kept]
     return new, made
@@ -79,7 +79,7 @@ def with_outputs(model, plan, readout, more, names=None):
     new, made = _rebuilt(model, plan, readout.layer, config)
     for old, layer in made.items():
         if old is not readout.layer:
-            _copy_weights(old, layer, None)
+            copy_weights(old, layer)
     return new
 
 
@@ -129,7 +129,13 @@ def _behind(plan, layer):
     return layers
 
 
-def _copy_weights(old, new, columns):
+def copy_weights(old, new, columns=None):
+    """Gives a layer the weights of another, and the rows behind its units.
+
+    Args:
+        old, new: Layers of one kind.
+        columns: What to take of axes that are shorter in the new one.
+    """
     for source, target in zip(old.weights, new.weights, strict=True):
         value = keras.ops.convert_to_numpy(source.value)
         for axis, size in enumerate(target.shape):

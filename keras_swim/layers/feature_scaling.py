@@ -23,7 +23,7 @@ class FeatureScaling(keras.layers.Layer):
 
     >>> layer = FeatureScaling(distance=1.0)
     >>> layer.adapt(np.array([[0.0, 0.0], [3.0, 4.0]]))
-    >>> round(float(layer.gain), 3)
+    >>> round(float(layer.gain[0]), 3)
     0.283
     """
 
@@ -34,8 +34,9 @@ class FeatureScaling(keras.layers.Layer):
                 f"`distance` must be a positive number. Received: {distance!r}"
             )
         self.distance = float(distance)
+        # Not a scalar: TensorFlow's mirrored variables cannot give a scalar's value.
         self.gain = self.add_weight(
-            shape=(), initializer="ones", trainable=False, name="gain"
+            shape=(1,), initializer="ones", trainable=False, name="gain"
         )
         self.built = True
 
@@ -59,7 +60,7 @@ class FeatureScaling(keras.layers.Layer):
         # Two rows differ by twice the variance in each column. (Two rows of a
         # sample of n do so by n / (n - 1) more; that is of no matter here.)
         square = 2 * variance.sum()
-        self.gain.assign(self.distance / square**0.5 if square > 0 else 1.0)
+        self.gain.assign([self.distance / square**0.5 if square > 0 else 1.0])
 
     def call(self, inputs):
         return inputs * keras.ops.cast(self.gain, self.compute_dtype)

@@ -1,0 +1,1 @@
+"""The command line: folders of images in, a model and a report out."""

@@ -1,0 +1,316 @@
+"""`keras-swim fit`: a folder of images in, a model and a report out."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_swim.apps.console import (
+    CommandError,
+    check_output,
+    duration,
+    plural,
+    replacing,
+    say,
+    size,
+    some,
+)
+from keras_swim.apps.fit_images import Settings, fit_images
+from keras_swim.apps.folders import scan_folder, split_images
+from keras_swim.apps.image_files import thumbnail
+from keras_swim.apps.report.findings import findings
+from keras_swim.apps.report.page import write_report
+from keras_swim.apps.report.scores import class_scores
+
+# Ratio of the largest to the smallest class from which weights are worth a word.
+_UNBALANCED = 5
+
+
+def add_to(commands):
+    """Adds the command to a parser's subparsers."""
+    parser = commands.add_parser(
+        "fit",
+        help="fit a classifier to a folder with one folder of images a class",
+        description="Fits a classifier to a folder with one folder of images for "
+        "each class.",
+    )
+    parser.add_argument("folder", help="folder with one folder of images a class")
+    parser.add_argument(
+        "--backbone",
+        default="ResNet50",
+        help="a model of keras.applications, or a .keras file (default: ResNet50)",
+    )
+    parser.add_argument(
+        "--weights",
+        default="imagenet",
+        help="file with the backbone's weights (default: imagenet, which Keras "
+        "downloads once)",
+    )
+    parser.add_argument(
+        "--out", default="model.keras", help="file to write (default: model.keras)"
+    )
+    parser.add_argument("--report", metavar="FILE", help="write an HTML report, too")
+    parser.add_argument(
+        "--validation", metavar="FOLDER", help="folder with validation images"
+    )
+    parser.add_argument(
+        "--validation-split",
+        type=_share,
+        metavar="SHARE",
+        help="share of each class to validate on (default: 0.2 without --validation)",
+    )
+    parser.add_argument(
+        "--select",
+        action="store_true",
+        help="choose transform, scale, width (up to --units) and ridge",
+    )
+    parser.add_argument(
+        "--fine-tune",
+        type=_count,
+        default=0,
+        metavar="EPOCHS",
+        help="train the whole network on for some epochs (default: 0)",
+    )
+    parser.add_argument(
+        "--units", type=_positive, default=2048, help="sampled units (default: 2048)"
+    )
+    parser.add_argument(
+        "--hidden-layers",
+        type=_count,
+        default=1,
+        help="sampled layers; 0 is plain ridge regression (default: 1)",
+    )
+    parser.add_argument(
+        "--class-weight",
+        choices=["none", "balanced"],
+        default="none",
+        help="balanced: all classes count the same",
+    )
+    parser.add_argument(
+        "--bad-files",
+        choices=["skip", "refuse"],
+        default="skip",
+        help="what to do about files that cannot be used (default: skip)",
+    )
+    parser.add_argument(
+        "--image-size",
+        type=_positive,
+        metavar="PIXELS",
+        help="height and width to resize to (default: the backbone's)",
+    )
+    parser.add_argument(
+        "--preprocessing",
+        choices=["auto", "none", "caffe", "tf", "torch"],
+        default="auto",
+        help="how the backbone wants its pixels (default: auto)",
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="FOLDER",
+        help="keep the features there: later fits need no backbone",
+    )
+    parser.add_argument("--batch-size", type=_positive, default=32)
+    parser.add_argument("--seed", type=_count, default=0)
+    parser.set_defaults(run=run)
+
+
+def run(arguments):
+    """Carries the command out."""
+    out = check_output(arguments.out, ".keras", "--out")
+    report = arguments.report and check_output(arguments.report, ".html", "--report")
+    settings = _settings(arguments, out)
+    training, validation = _images(arguments)
+    if settings.fine_tune and validation is None:
+        raise CommandError(
+            "--fine-tune needs validation images: the best weights are chosen on "
+            "them. Leave --validation-split away, or pass --validation."
+        )
+    fitted = fit_images(settings, training, validation)
+    _say_scores(fitted, validation)
+    with replacing(out) as temporary:
+        # A new model of the same layers: without the optimizer's variables.
+        model = fitted.model
+        keras.Model(model.inputs, model.output, name=model.name).save(temporary)
+    say(f"Wrote {out} ({size(out.stat().st_size)}).")
+    if report:
+        say("Looking for what to report.")
+        write_report(
+            report, _findings(fitted, training, validation, arguments.backbone, out)
+        )
+        say(f"Wrote {report}.")
+    if arguments.cache is None:
+        shutil.rmtree(settings.cache)
+    say(f"{duration(sum(fitted.stages.values()))} in all. Try it:")
+    say(f"  keras-swim predict {out} IMAGE...")
+
+
+def _settings(arguments, out):
+    cache = arguments.cache or out.with_suffix(".features")
+    return Settings(
+        backbone=arguments.backbone,
+        weights=_weights(arguments.weights),
+        image_size=arguments.image_size,
+        preprocessing=(
+            None if arguments.preprocessing == "none" else arguments.preprocessing
+        ),
+        units=arguments.units,
+        hidden_layers=arguments.hidden_layers,
+        class_weight=(
+            None if arguments.class_weight == "none" else arguments.class_weight
+        ),
+        select=arguments.select,
+        fine_tune=arguments.fine_tune,
+        batch_size=arguments.batch_size,
+        seed=arguments.seed,
+        cache=Path(cache),
+    )
+
+
+def _weights(weights):
+    if weights == "imagenet":
+        return weights
+    if weights == "none":
+        return None
+    if not Path(weights).is_file():
+        raise CommandError(f"--weights: there is no file {weights}.")
+    return weights
+
+
+def _images(arguments):
+    """The training and the validation images; says what was found."""
+    if arguments.validation and arguments.validation_split is not None:
+        raise CommandError("Pass --validation or --validation-split, not both.")
+    scan = _scanned(arguments.folder, None, arguments.bad_files)
+    images = scan.images
+    _say_classes(images)
+    if arguments.validation:
+        held = _scanned(arguments.validation, images.class_names, arguments.bad_files)
+        shared = np.isin(held.images.digests, images.digests).sum()
+        if shared:
+            say(
+                f"{plural(shared, 'validation image')} of {len(held.images)} are also "
+                "among the training images: the figures below are too good."
+            )
+        return images, held.images
+    share = arguments.validation_split
+    share = 0.2 if share is None else share
+    if share == 0:
+        return images, None
+    training, validation = split_images(images, share, arguments.seed)
+    if not len(validation):
+        raise CommandError(
+            "No class has two images, so that none can be held back. Pass "
+            "--validation-split 0."
+        )
+    return training, validation
+
+
+def _scanned(folder, class_names, bad_files):
+    say(f"Looking through {folder}.")
+    bar: list = []
+
+    def advance(total, done):
+        if not bar:
+            bar.append(keras.utils.Progbar(total, unit_name="file"))
+        bar[0].update(done)
+
+    scan = scan_folder(folder, class_names, advance)
+    if scan.problems:
+        what = f"{plural(len(scan.problems), 'file')} cannot be used:"
+        lines = some([str(problem) for problem in scan.problems])
+        if bad_files == "refuse":
+            raise CommandError(
+                f"{what}\n{lines}\nMend or remove them, or pass --bad-files skip."
+            )
+        say(f"{what}\n{lines}")
+    return scan
+
+
+def _say_classes(images):
+    counts = images.counts
+    each = [
+        f"{name} {count}"
+        for name, count in zip(images.class_names, counts, strict=True)
+    ]
+    names = ", ".join(each[:10]) + (", ..." if len(each) > 10 else "")
+    classes = plural(len(each), "class", "classes")
+    say(f"{plural(len(images), 'image')} in {classes}: {names}.")
+    if counts.max() >= _UNBALANCED * counts.min():
+        say(
+            "The classes are unbalanced. If the small ones matter as much, pass "
+            "--class-weight balanced."
+        )
+
+
+def _say_scores(fitted, validation):
+    if validation is None:
+        logs = fitted.selection.metrics if fitted.selection else _held_out(fitted)
+        say(
+            f"Accuracy on held-out training images: {logs['accuracy']:.3f}, log loss "
+            f"{logs['loss']:.3f}."
+        )
+        return
+    outputs = fitted.head.predict(fitted.validation_features, verbose=0)
+    scores = class_scores(outputs, validation.labels)
+    say(
+        f"Accuracy on {plural(len(validation), 'validation image')}: "
+        f"{scores['accuracy']:.3f} ({scores['low']:.3f} to {scores['high']:.3f} with "
+        f"95 % confidence), log loss {scores['loss']:.3f}."
+    )
+
+
+def _held_out(fitted):
+    logs = fitted.history.history
+    return {"accuracy": logs["cv_accuracy"][-1], "loss": logs["cv_loss"][-1]}
+
+
+def _findings(fitted, training, validation, backbone, out):
+    parts = {"train": training, "validation": validation}
+    held = None
+    if validation is not None:
+        held = fitted.validation_features, validation.labels
+    return findings(
+        fitted.head,
+        fitted.features,
+        training.labels,
+        validation_data=held,
+        class_names=training.class_names,
+        names=_names(training),
+        validation_names=None if validation is None else _names(validation),
+        thumbnail=lambda part, row: thumbnail(parts[part].paths[row]),
+        history=fitted.history,
+        selection=fitted.selection,
+        tuning=fitted.tuning,
+        stages=fitted.stages,
+        title=f"{out.name}: {', '.join(training.class_names[:4])}"
+        + (", ..." if len(training.class_names) > 4 else ""),
+        facts={"backbone": backbone, "file": str(out)},
+    )
+
+
+def _names(images):
+    return ["/".join(path.parts[-2:]) for path in images.paths]
+
+
+def _positive(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a positive integer is needed, not {text!r}")
+    return int(text)
+
+
+def _count(text):
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"0 or more is needed, not {text!r}")
+    return int(text)
+
+
+def _share(text):
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"0 or more and below 1, not {text!r}")
+    return share
