@@ -1,1 +1,1 @@
-"""The command line: folders of images in, a model and a report out."""
+"""Programs: the command line and the report. Nothing in the package imports them."""
