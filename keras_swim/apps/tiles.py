@@ -1,0 +1,186 @@
+"""Sections that show single rows: thumbnails, or tables where there are none."""
+
+from keras_swim.apps.html_parts import file_name, image, meter, section, table
+from keras_swim.apps.wording import counted, percent, shown
+
+
+def mistakes(report):
+    """The wrong answers that the model was surest of."""
+    found, item = report["mistakes"], report["item"]
+    if report["kind"] == "regression":
+        title = "Its largest errors"
+        what = (
+            f"The validation {item}s whose prediction is furthest off. Look for what "
+            "they have in common, or for a wrong value in the data."
+        )
+    else:
+        title = "Its most confident mistakes"
+        what = (
+            f"{found['count']} of {counted(found['rows'], f'validation {item}')} "
+            "are taken for another class. These are the ones that the model was "
+            "surest of: in red what it said, below what it is, each with the "
+            "probability that the model gave."
+        )
+    if not found["shown"]:
+        return section(title, what, "<p>There are none.</p>")
+    if not _has_images(found["shown"]):
+        return section(title, what, _mistake_table(found["shown"], item))
+    return section(title, what, _tiles(found["shown"], _mistake_words))
+
+
+def suspects(report):
+    """The training rows whose label the model believes least."""
+    found, item = report["suspects"], report["item"]
+    if report["kind"] == "regression":
+        title = "Values that may be wrong"
+        what = (
+            f"The training {item}s that lie furthest from what the model makes of "
+            "them, although it was fitted to them. "
+            f"{found['count']} of {found['rows']} are off by more than three times the "
+            "usual error: there the value may be wrong."
+        )
+    else:
+        title = "Labels that may be wrong"
+        what = (
+            f"The model contradicts {found['count']} of {found['rows']} training "
+            "labels, although it was fitted to them. These it believes least: in red "
+            "the label, below what the model would rather say. Some will be wrong "
+            "labels, others hard cases: check them by eye."
+        )
+    if not found["shown"]:
+        return section(title, what, "<p>There is nothing to check.</p>")
+    if not _has_images(found["shown"]):
+        return section(title, what, _suspect_table(found["shown"], item))
+    return section(title, what, _tiles(found["shown"], _suspect_words))
+
+
+def closest(report):
+    """The pairs of different labels that lie nearest to each other."""
+    if report["kind"] == "regression":
+        title = "Where values change fastest"
+        what = (
+            f"Pairs of training {report['item']}s behind the hidden units that are "
+            "alike, but have different values. Here the model must be steepest, or a "
+            "value is wrong."
+        )
+    else:
+        title = "Where classes touch"
+        what = (
+            f"Pairs of training {report['item']}s behind the hidden units that look "
+            "most alike to the model, but have different labels. The border between "
+            "two classes runs between them, or one label is wrong. Distance is that of "
+            "their features."
+        )
+    return section(title, what, _pairs(report["closest"]))
+
+
+def strongest(report):
+    """The pairs behind the units that move the scores most."""
+    what = (
+        f"Each hidden unit is made from two training {report['item']}s and tells one "
+        "kind from the other. These units have most say: strength is how far the "
+        "scores move from the one to the other through the unit. Many units work "
+        "together, so one of them alone explains little."
+    )
+    return section("The strongest units", what, _pairs(report["strongest"]))
+
+
+def _has_images(items):
+    return any(item.get("image") is not None for item in items)
+
+
+def _tiles(items, words):
+    figures = []
+    for item in items:
+        lines, alt = words(item)
+        caption = f"<figcaption>{lines}{file_name(item['name'])}</figcaption>"
+        figures.append(f"<figure>{image(item.get('image'), alt)}{caption}</figure>")
+    return f'<div class="tiles">{"".join(figures)}</div>'
+
+
+def _mistake_words(item):
+    alt = f"{item['name']}: {item['label']}, predicted {item['predicted']}"
+    if item.get("probability") is None:
+        return _says(item["predicted"], None) + _says(item["label"], None, "is"), alt
+    said = _says(item["predicted"], item["probability"])
+    return said + _says(item["label"], item["label_probability"], "is"), alt
+
+
+def _suspect_words(item):
+    alt = f"{item['name']}: labelled {item['label']}, predicted {item['predicted']}"
+    if item.get("label_probability") is None:
+        said = _says(item["label"], None) + _says(item["predicted"], None, "rather")
+        return f"{said}<div>{item['suspicion']:.1f} times the usual error</div>", alt
+    said = _says(item["label"], item["label_probability"])
+    return said + _says(item["predicted"], item["predicted_probability"], "rather"), alt
+
+
+def _says(value, probability, before=""):
+    """A line of a tile: in red what seems wrong, after a word what is said."""
+    kind = "strong-text" if before else "bad"
+    chance = "" if probability is None else f"<span>{percent(probability)}</span>"
+    words = f'{before} <span class="{kind}">{shown(value)}</span>'
+    return f'<div class="says"><span>{words}</span>{chance}</div>'
+
+
+def _mistake_table(items, item):
+    head = [item, "true", "predicted"]
+    lines = [
+        [shown(one[key]) for key in ("name", "label", "predicted")] for one in items
+    ]
+    if items[0].get("probability") is not None:
+        head.append("#how sure")
+        for line, one in zip(lines, items, strict=True):
+            line.append(
+                meter(percent(one["probability"]), one["probability"], "bar wrong")
+            )
+        return table(head, lines)
+    head = [item, "#true", "#predicted", "#off by"]
+    for line, one in zip(lines, items, strict=True):
+        line.append(f"{one['predicted'] - one['label']:+.4g}")
+    return table(head, lines)
+
+
+def _suspect_table(items, item):
+    lines = [
+        [shown(one[key]) for key in ("name", "label", "predicted")] for one in items
+    ]
+    if items[0].get("label_probability") is not None:
+        for line, one in zip(lines, items, strict=True):
+            line.append(percent(one["label_probability"]))
+        return table([item, "label", "predicted", "#chance of its label"], lines)
+    for line, one in zip(lines, items, strict=True):
+        line.append(f"{one['suspicion']:.1f}")
+    return table([item, "#value", "#predicted", "#times the usual error"], lines)
+
+
+def _pairs(pairs):
+    if not _has_images([pair[side] for pair in pairs for side in ("a", "b")]):
+        lines = [
+            [
+                f"{shown(pair['a']['name'])}, {shown(pair['b']['name'])}",
+                f"{shown(pair['a']['label'])}, {shown(pair['b']['label'])}",
+                shown(pair["distance"]),
+                shown(pair["strength"]),
+            ]
+            for pair in pairs
+        ]
+        return table(["pair", "labels", "#distance", "#strength"], lines)
+    figures = []
+    for pair in pairs:
+        sides = "".join(_side(pair[side]) for side in ("a", "b"))
+        words = f"distance {pair['distance']:#.3g}"
+        if pair["strength"] is not None:
+            words += f", strength {pair['strength']:#.3g}"
+        figures.append(
+            f'<figure><div class="two">{sides}</div>'
+            f'<figcaption class="soft">{words}</figcaption></figure>'
+        )
+    return f'<div class="tiles pairs">{"".join(figures)}</div>'
+
+
+def _side(row):
+    picture = image(row.get("image"), f"{row['name']}: {row['label']}")
+    words = shown(row["label"])
+    label = f'<div class="strong-text" title="{words}">{words}</div>'
+    return f"<div>{picture}{label}{file_name(row['name'])}</div>"
