@@ -67,7 +67,10 @@ def _wrong_way(module, names):
         name
         for name in names
         if name == "keras_swim"
-        or (name.startswith("keras_swim.") and _room(name) not in allowed)
+        or (
+            (name.startswith("keras_swim.") and _room(name) not in allowed)
+            and not name.startswith("keras_swim._version")
+        )
     )
 
 

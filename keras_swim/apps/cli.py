@@ -5,6 +5,7 @@ arguments, 130 interrupted.
 """
 
 import argparse
+import logging
 import sys
 import traceback
 
@@ -31,6 +32,8 @@ def main(arguments=None):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     parsed = _parser().parse_args(arguments)
+    # Warnings about retracing are for people who write training loops.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     try:
         return parsed.run(parsed) or 0
     except KeyboardInterrupt:

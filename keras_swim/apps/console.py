@@ -20,22 +20,6 @@ def warn(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def duration(seconds):
-    """Seconds as people say them.
-
-    Example:
-
-    >>> duration(3.14), duration(75), duration(7300)
-    ('3.1 s', '1 min 15 s', '2 h 2 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, seconds = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
 def size(count):
     """Bytes as people say them.
 
@@ -49,17 +33,6 @@ def size(count):
     if count < 1e9:
         return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
     return f"{count / 1e9:.1f} GB"
-
-
-def plural(count, word, words=None):
-    """A number and its noun.
-
-    Example:
-
-    >>> plural(1, "image"), plural(2, "image"), plural(2, "class", "classes")
-    ('1 image', '2 images', '2 classes')
-    """
-    return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def some(names, most=10):

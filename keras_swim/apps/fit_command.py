@@ -7,11 +7,10 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_swim._version import __version__
 from keras_swim.apps.console import (
     CommandError,
     check_output,
-    duration,
-    plural,
     replacing,
     say,
     size,
@@ -23,6 +22,7 @@ from keras_swim.apps.image_files import thumbnail
 from keras_swim.apps.report.findings import findings
 from keras_swim.apps.report.page import write_report
 from keras_swim.apps.report.scores import class_scores
+from keras_swim.apps.wording import counted, seconds
 
 # Ratio of the largest to the smallest class from which weights are worth a word.
 _UNBALANCED = 5
@@ -142,7 +142,7 @@ def run(arguments):
         say(f"Wrote {report}.")
     if arguments.cache is None:
         shutil.rmtree(settings.cache)
-    say(f"{duration(sum(fitted.stages.values()))} in all. Try it:")
+    say(f"{seconds(sum(fitted.stages.values()))} in all. Try it:")
     say(f"  keras-swim predict {out} IMAGE...")
 
 
@@ -165,6 +165,7 @@ def _settings(arguments, out):
         batch_size=arguments.batch_size,
         seed=arguments.seed,
         cache=Path(cache),
+        keep_state=arguments.report is not None,
     )
 
 
@@ -190,7 +191,7 @@ def _images(arguments):
         shared = np.isin(held.images.digests, images.digests).sum()
         if shared:
             say(
-                f"{plural(shared, 'validation image')} of {len(held.images)} are also "
+                f"{counted(shared, 'validation image')} of {len(held.images)} are also "
                 "among the training images: the figures below are too good."
             )
         return images, held.images
@@ -218,7 +219,7 @@ def _scanned(folder, class_names, bad_files):
 
     scan = scan_folder(folder, class_names, advance)
     if scan.problems:
-        what = f"{plural(len(scan.problems), 'file')} cannot be used:"
+        what = f"{counted(len(scan.problems), 'file')} cannot be used:"
         lines = some([str(problem) for problem in scan.problems])
         if bad_files == "refuse":
             raise CommandError(
@@ -235,8 +236,8 @@ def _say_classes(images):
         for name, count in zip(images.class_names, counts, strict=True)
     ]
     names = ", ".join(each[:10]) + (", ..." if len(each) > 10 else "")
-    classes = plural(len(each), "class", "classes")
-    say(f"{plural(len(images), 'image')} in {classes}: {names}.")
+    classes = counted(len(each), "class")
+    say(f"{counted(len(images), 'image')} in {classes}: {names}.")
     if counts.max() >= _UNBALANCED * counts.min():
         say(
             "The classes are unbalanced. If the small ones matter as much, pass "
@@ -255,7 +256,7 @@ def _say_scores(fitted, validation):
     outputs = fitted.head.predict(fitted.validation_features, verbose=0)
     scores = class_scores(outputs, validation.labels)
     say(
-        f"Accuracy on {plural(len(validation), 'validation image')}: "
+        f"Accuracy on {counted(len(validation), 'validation image')}: "
         f"{scores['accuracy']:.3f} ({scores['low']:.3f} to {scores['high']:.3f} with "
         f"95 % confidence), log loss {scores['loss']:.3f}."
     )
@@ -286,7 +287,11 @@ def _findings(fitted, training, validation, backbone, out):
         stages=fitted.stages,
         title=f"{out.name}: {', '.join(training.class_names[:4])}"
         + (", ..." if len(training.class_names) > 4 else ""),
-        facts={"backbone": backbone, "file": str(out)},
+        facts={
+            "backbone": Path(backbone).name,
+            "file": str(out),
+            "keras-swim": __version__,
+        },
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_swim.apps.console import CommandError, duration, plural, say, size
+from keras_swim.apps.console import CommandError, say, size
 from keras_swim.apps.feature_store import FeatureStore
 from keras_swim.apps.image_rows import ImageRows, check_equal_sizes, input_kind
+from keras_swim.apps.wording import counted, seconds
 from keras_swim.build.backbones import RECIPES, get_backbone
 from keras_swim.build.heads import SwimHead, split_head
 from keras_swim.build.select_head import select_head
@@ -38,6 +39,7 @@ class Settings:
         batch_size: Images at a time.
         seed: Integer.
         cache: Folder for features.
+        keep_state: Whether the readout's sums are kept, for a report.
     """
 
     backbone: str
@@ -52,6 +54,7 @@ class Settings:
     batch_size: int = 32
     seed: int = 0
     cache: Path | None = None
+    keep_state: bool = False
 
 
 @dataclass
@@ -152,7 +155,7 @@ def _features(to_features, parts, store, batch_size):
     kind = input_kind(to_features)
     new = store.missing(digests)
     if known := len(set(digests)) - len(new):
-        say(f"Features of {plural(known, 'image')} are there already.")
+        say(f"Features of {counted(known, 'image')} are there already.")
     if len(new):
         check_equal_sizes([paths[row] for row in new], kind)
         rows = ImageRows([paths[row] for row in new], None, kind, batch_size)
@@ -179,8 +182,8 @@ def _announce(to_features, rows, store, settled):
     rate = len(images) / (time.perf_counter() - start)
     count = len(rows.paths)
     say(
-        f"The backbone runs on {plural(count, 'image')}: about "
-        f"{duration(count / rate)} at {rate:.1f} images a second; "
+        f"The backbone runs on {counted(count, 'image')}: about "
+        f"{seconds(count / rate)} at {rate:.1f} images a second; "
         f"{size((count + settled) * store.columns * 4)} on disk."
     )
 
@@ -205,7 +208,11 @@ def _fit_head(fitted, build, training, settings):
         return
     with _timed(fitted.stages, "sampling and solving"):
         fitted.history = swim_fit(
-            fitted.head, fitted.features, training.labels, **options
+            fitted.head,
+            fitted.features,
+            training.labels,
+            keep_state=settings.keep_state,
+            **options,
         )
 
 
@@ -219,7 +226,7 @@ def _words(settings, selection):
         "square root" if settings.get("transform") else "plain features",
         *(["linear skip"] if settings.get("skip") else []),
         f"scale {selection.scale:g}",
-        plural(selection.width, "unit"),
+        counted(selection.width, "unit"),
         f"l2 {selection.l2:.2g}",
     ]
     return ", ".join(parts)
@@ -228,7 +235,7 @@ def _words(settings, selection):
 def _tune(fitted, training, validation, settings):
     model = fitted.model
     kind = input_kind(model)
-    say(f"Fine-tuning for {plural(settings.fine_tune, 'epoch')}.")
+    say(f"Fine-tuning for {counted(settings.fine_tune, 'epoch')}.")
     with _timed(fitted.stages, "fine-tuning"):
         history = fine_tune(
             model,

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_swim.apps.console import CommandError, plural
+from keras_swim.apps.console import CommandError
 from keras_swim.apps.image_files import ImageError, check_image
+from keras_swim.apps.wording import counted
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 # What file managers leave behind.
@@ -277,5 +278,5 @@ def _check_classes(folder, images, problems):
     hint = f" The first of them: {problems[0]}" if problems else ""
     raise CommandError(
         f"{folder} has {found} that can be used; two classes are needed, each in a "
-        f"folder of its own. {plural(len(problems), 'file')} cannot be used.{hint}"
+        f"folder of its own. {counted(len(problems), 'file')} cannot be used.{hint}"
     )

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_swim.apps.console import CommandError, plural, replacing, say, some, warn
+from keras_swim.apps.console import CommandError, replacing, say, some, warn
 from keras_swim.apps.folders import Problem, find_images, scan_folder
 from keras_swim.apps.image_files import ImageError, check_image
 from keras_swim.apps.predict_images import (
@@ -14,6 +14,7 @@ from keras_swim.apps.predict_images import (
     written,
 )
 from keras_swim.apps.report.scores import class_scores, class_table, confusion_counts
+from keras_swim.apps.wording import counted
 from keras_swim.layers.labeled_dense import class_names
 
 
@@ -73,7 +74,7 @@ def run_predict(arguments):
         return
     with replacing(arguments.out) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
-    say(f"Wrote {arguments.out}: {plural(len(paths), 'image')}.")
+    say(f"Wrote {arguments.out}: {counted(len(paths), 'image')}.")
 
 
 def run_evaluate(arguments):
@@ -104,11 +105,22 @@ def run_evaluate(arguments):
             )
         )
         return
+    width = max(map(len, known))
+    for line in table:
+        if line["rows"]:
+            say(
+                f"  {line['name']:{width}}  {counted(line['rows'], 'image')}, recall "
+                f"{_share(line['recall'])}, precision {_share(line['precision'])}"
+            )
     say(
-        f"Accuracy on {plural(len(images), 'image')}: {scores['accuracy']:.4f} "
+        f"Accuracy on {counted(len(images), 'image')}: {scores['accuracy']:.4f} "
         f"({scores['low']:.4f} to {scores['high']:.4f} with 95 % confidence), log loss "
         f"{scores['loss']:.4f}."
     )
+
+
+def _share(value):
+    return "unknown" if value is None else f"{value:.3f}"
 
 
 def _readable(paths):
@@ -129,7 +141,7 @@ def _readable(paths):
 def _treat(problems, bad_files):
     if not problems:
         return
-    text = f"{plural(len(problems), 'file')} cannot be used:\n"
+    text = f"{counted(len(problems), 'file')} cannot be used:\n"
     text += some([str(problem) for problem in problems])
     if bad_files == "refuse":
         raise CommandError(f"{text}\nRemove them, or pass --bad-files skip.")

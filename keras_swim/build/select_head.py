@@ -8,7 +8,7 @@ from keras_swim.fit.selection import Selection
 from keras_swim.fit.swim_select import swim_select
 
 # What may help, depending on the backbone and on the number of images.
-CANDIDATES = (
+CANDIDATES: tuple[dict, ...] = (
     {},
     {"transform": "sqrt"},
     {"skip": True},

@@ -6,7 +6,13 @@ import keras
 import numpy as np
 
 from keras_swim.core.spread import Spread
-from keras_swim.fit.dataset import check_inputs, feed, open_reader
+from keras_swim.fit.dataset import (
+    check_inputs,
+    feed,
+    open_reader,
+    prepare_targets,
+    read,
+)
 from keras_swim.fit.options import BLOCK_ROWS, PREFIX_ROWS
 from keras_swim.fit.plan import make_plan
 from keras_swim.fit.segment import Segment
@@ -107,6 +113,43 @@ class Uncertainty:
             x, lambda features: spread.leverage(features) / spread.typical_leverage
         )
 
+    def left_out(self, x, y=None):
+        """Scores that training rows would get from a readout without them.
+
+        Each row is left out by itself, in closed form: `y - (y - s) / (1 - h)`,
+        with its score s and its leverage h. The units stay, those that the row
+        itself has made among them. What does not fit its neighbours shows here
+        even where the readout could fit all rows.
+
+        Args:
+            x, y: The rows that the state was summed up from, or some of them, as
+                `swim_fit` takes them; all of weight 1.
+
+        Returns:
+            Float64 array, `(rows, outputs)`, in the unit of the targets: of
+            softmax and sigmoid before the temperature.
+        """
+        if self.state.class_weighted:
+            raise ValueError(
+                "The state was summed up with class weights, and a row's leverage "
+                "depends on its own. Leave rows out of a fit without `class_weight`."
+            )
+        reader = read(x, y, None, self.model, caller="left_out")
+        plan, readout, segment, rows = self._prepared(reader.specs())
+        graph, number = plan.graph, plan.readouts.index(readout)
+        solved, spread = self.state.solve(self.l2), self._readout_spread
+        parts = []
+        for batch in reader.batches(rows):
+            check_inputs(graph, batch)
+            (features,) = segment.arrays(feed(graph, graph.inputs, batch.x))
+            prepared = prepare_targets(plan.readouts, batch)[number]
+            features = features.reshape(-1, features.shape[-1])
+            targets = readout.targets(prepared)
+            gaps = targets - (features @ solved.kernel + solved.bias)
+            share = 1.0 - 1.0 / spread.rows - spread.leverage(features)
+            parts.append(targets - gaps / share[:, None])
+        return np.concatenate(parts)
+
     @cached_property
     def _readout_spread(self):
         if self.l2 is None:
@@ -124,8 +167,8 @@ class Uncertainty:
     def _at(self, x, function):
         """Values of a function of the readout's features, for all rows."""
         reader = open_reader(self.model, x)
-        graph, segment, rows = self._prepared(reader.specs())
-        parts = []
+        plan, _, segment, rows = self._prepared(reader.specs())
+        graph, parts = plan.graph, []
         for batch in reader.batches(rows):
             check_inputs(graph, batch)
             (features,) = segment.arrays(feed(graph, graph.inputs, batch.x))
@@ -134,7 +177,7 @@ class Uncertainty:
         return np.concatenate(parts)
 
     def _prepared(self, specs):
-        """The model as far as the readout's features, and rows at a time."""
+        """The plan, the readout, the model up to its features, rows at a time."""
         # A subclassed model is traced for inputs of one dtype.
         key = tuple((tuple(spec.shape), str(spec.dtype)) for spec in specs)
         if key not in self._known:
@@ -142,7 +185,7 @@ class Uncertainty:
             readout = self._readout(plan)
             segment = Segment(plan.graph.steps, plan.graph.inputs, [readout.features])
             rows = PREFIX_ROWS if plan.prefix else BLOCK_ROWS
-            self._known[key] = plan.graph, segment, rows
+            self._known[key] = plan, readout, segment, rows
         return self._known[key]
 
     def _readout(self, plan):

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from keras_swim.apps import charts, svg
-from keras_swim.apps.matrix import confusion_matrix
+from keras_swim.apps.report import charts, svg
+from keras_swim.apps.report.matrix import confusion_matrix
 
 BINS = [
     {

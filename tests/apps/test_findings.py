@@ -6,9 +6,9 @@ import pytest
 
 import keras_swim
 from keras_swim import FineTune, SampledDense, SwimHead, pair_report, swim_select
-from keras_swim.apps.findings import findings
-from keras_swim.apps.report import render_report
-from keras_swim.apps.scores import wilson
+from keras_swim.apps.report.findings import findings
+from keras_swim.apps.report.page import render_report
+from keras_swim.apps.report.scores import wilson
 from keras_swim.layers.labeled_dense import LabeledDense
 
 
@@ -120,6 +120,22 @@ def test_suspects_are_those_of_the_pair_report(fitted):
     assert chances == pytest.approx(1 - expected.suspicion[:12], abs=1e-5)
     found = [int(name.split()[1]) < 20 for name in names]
     assert sum(found) >= 9
+
+
+def test_rows_left_out_show_labels_that_a_wide_layer_has_learnt(fitted):
+    _, _, x, y, _ = fitted
+    x, wrong = x[:120], y[:120].copy()
+    wrong[:5] = (wrong[:5] + 1) % 10
+    model = head(10, units=400)
+    history = swim_fit(model, x, wrong, l2=1e-4, seed=0, keep_state=True)
+    learnt = findings(model, x, wrong)["suspects"]
+    assert learnt["count"] == 0
+    report = findings(model, x, wrong, history=history)
+    assert report["suspects"]["left_out"]
+    rows = [int(one["name"].split()[1]) for one in report["suspects"]["shown"]]
+    assert len(set(range(5)) & set(rows)) >= 3
+    assert "leave-one-out" in render_report(report)
+    assert "leave-one-out" not in render_report({**report, "suspects": learnt})
 
 
 def test_pairs_are_those_of_the_pair_report(fitted, report):

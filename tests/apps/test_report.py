@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from keras_swim.apps.report import render_report, write_report
+from keras_swim.apps.report.page import render_report, write_report
 
 # The smallest grey JPEG.
 JPEG = bytes.fromhex(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_swim.apps import scores
+from keras_swim.apps.report import scores
 
 
 def test_wilson_by_hand():

@@ -252,3 +252,40 @@ def test_strange_resnet_features_are_flagged(resnet_features, rows):
     variance = uncertainty.variance(x_test)
     assert variance.shape == (300, 10)
     assert (uncertainty.variance(strange).mean(axis=0) > variance.mean(axis=0)).all()
+
+
+@pytest.mark.parametrize("units", [40, 300])
+def test_left_out_is_a_solution_without_the_row(units):
+    x, y = _regression(150)
+    labels = (y[:, 0] > 0).astype(int)
+    model = keras.Sequential(
+        [SampledDense(units, seed=0), keras.layers.Dense(2, activation="softmax")]
+    )
+    state = swim_fit(model, x, labels, l2=1e-2, keep_state=True, verbose=0).state
+    scores = Uncertainty(model, state).left_out(x, labels)
+    assert scores.shape == (150, 2)
+    features = _as_features(model.layers[0], x)
+    codes = np.eye(2)[labels]
+    for row in (0, 7, 149):
+        rest = np.arange(150) != row
+        without = ReadoutState(units, 2).update(features[rest], codes[rest])
+        # The same penalty, though it is relative to other features.
+        l2 = state.l2 * state.mean_square() / without.mean_square()
+        solved = without.solve(l2)
+        expected = features[row] @ solved.kernel + solved.bias
+        np.testing.assert_allclose(scores[row], expected, atol=2e-4)
+    fitted = model.predict(x, verbose=0).argmax(axis=1) == labels
+    assert (scores.argmax(axis=1) == labels).mean() < fitted.mean()
+
+
+def test_left_out_needs_equal_weights(fitted):
+    x, y = _regression(100)
+    labels = (y[:, 0] > 0.1).astype(int)
+    model = keras.Sequential(
+        [SampledDense(20, seed=0), keras.layers.Dense(2, activation="softmax")]
+    )
+    state = swim_fit(
+        model, x, labels, class_weight="balanced", keep_state=True, verbose=0
+    ).state
+    with pytest.raises(ValueError, match="class weights"):
+        Uncertainty(model, state).left_out(x, labels)

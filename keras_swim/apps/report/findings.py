@@ -1,19 +1,21 @@
 """findings: a fitted model and its data become the dict of a report."""
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit, softmax
 
-from keras_swim.apps import scores
-from keras_swim.apps.judged import judge
-from keras_swim.apps.row_findings import (
+from keras_swim.apps.report import scores
+from keras_swim.apps.report.judged import judge
+from keras_swim.apps.report.row_findings import (
     closest_pairs,
     mistakes,
     regression_outputs,
     strongest_pairs,
     suspects,
 )
-from keras_swim.apps.summary import (
+from keras_swim.apps.report.summary import (
     cautions,
     facts_of,
     headline_scores,
@@ -21,6 +23,7 @@ from keras_swim.apps.summary import (
     stage_seconds,
 )
 from keras_swim.fit.provenance import pair_report
+from keras_swim.fit.uncertainty import Uncertainty
 from keras_swim.layers.labeled_dense import class_names as names_in
 from keras_swim.layers.sampled_dense import SampledDense
 
@@ -59,7 +62,8 @@ def findings(
         names, validation_names: `None`, or a name for each row, such as its file.
         thumbnail: `None`, or a function of `"train"` or `"validation"` and the
             row's number that returns JPEG bytes, or `None`.
-        history: `None`, or what `swim_fit` has returned.
+        history: `None`, or what `swim_fit` has returned; with `keep_state=True` rows
+            are left out one by one to find wrong labels.
         selection: `None`, or what `swim_select` has returned.
         tuning: `None`, or the `FineTune` of a fine-tuning.
         comparison: `None`, or dicts with `method`, `accuracy`, `loss`, `seconds`.
@@ -109,7 +113,7 @@ def findings(
         "seconds": seconds,
         "scores": score,
         "comparison": comparison or None,
-        "suspects": suspects(train, labels),
+        "suspects": _suspects(model, x, y, train, labels, history, selection, tuning),
         "stages": (stage_seconds(logs) if stages is None else dict(stages)) or None,
     }
     if unseen is not None:
@@ -125,6 +129,20 @@ def findings(
         found["closest"] = closest_pairs(pairs, train, labels) or None
         found["strongest"] = strongest_pairs(pairs, train, labels) or None
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _suspects(model, x, y, train, labels, history, selection, tuning):
+    """Rows that do not fit the others: left out one by one, where that is known."""
+    state = getattr(history if selection is None else selection, "state", None)
+    if tuning is not None or state is None or state.class_weighted:
+        return {**suspects(train, labels), "left_out": False}
+    outputs = Uncertainty(model, state).left_out(x, y)
+    if train.is_classes and outputs.shape[1] == 1:
+        yes = expit(state.temperature * (outputs - 0.5))
+        outputs = np.concatenate([1 - yes, yes], axis=1)
+    elif train.is_classes:
+        outputs = softmax(state.temperature * outputs, axis=1)
+    return {**suspects(replace(train, outputs=outputs), labels), "left_out": True}
 
 
 def _labels(model, train, given):

@@ -28,7 +28,8 @@ but `title` may be left out):
 - `mistakes`: `count`, `rows`, `shown`: dicts with `name`, `label`, `predicted`,
   `image`; for classes `probability` of what was predicted, `label_probability`.
 - `suspects`: the same, but for classes `label_probability` and
-  `predicted_probability`, for a regression `suspicion`.
+  `predicted_probability`, for a regression `suspicion`; `left_out`: whether each
+  row was judged by a fit without it.
 - `closest`, `strongest`: pairs, dicts with `a` and `b` (`name`, `label`, `image`
   each), `distance`, `strength`.
 - `tuning`: `metric`, `epochs`, `values`, `resolved`, `best` (`epoch`, `value`,
@@ -43,8 +44,8 @@ import tempfile
 from html import escape
 from pathlib import Path
 
-from keras_swim.apps import charts, sections, tiles
-from keras_swim.apps.page_style import STYLE
+from keras_swim.apps.report import charts, sections, tiles
+from keras_swim.apps.report.page_style import STYLE
 from keras_swim.apps.wording import DASH, counted, percent, seconds, shown
 
 # In the order of the page.

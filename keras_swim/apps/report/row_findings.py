@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_swim.apps import scores
+from keras_swim.apps.report import scores
 
 # Points of a scatter plot: more would only make the page large.
 _POINTS = 1000

@@ -1,7 +1,7 @@
 """The confusion matrix: counts in, a string of SVG out."""
 
-from keras_swim.apps import svg
-from keras_swim.apps.svg import LETTER
+from keras_swim.apps.report import svg
+from keras_swim.apps.report.svg import LETTER
 
 _NAME = 13  # Letters of a class name that there is room for.
 

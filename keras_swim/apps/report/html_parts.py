@@ -3,7 +3,7 @@
 import base64
 from html import escape
 
-from keras_swim.apps import charts
+from keras_swim.apps.report import charts
 from keras_swim.apps.wording import shown
 
 

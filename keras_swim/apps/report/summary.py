@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_swim.apps import scores
-from keras_swim.apps.row_findings import SHOWN_OUTPUTS
+from keras_swim.apps.report import scores
+from keras_swim.apps.report.row_findings import SHOWN_OUTPUTS
 from keras_swim.apps.wording import counted
 from keras_swim.core.folds import ENOUGH_FOR_TEMPERATURE, held_out_folds
 from keras_swim.layers.sampled_dense import SampledDense

@@ -7,8 +7,8 @@ are classes, so that one style sheet (`page_style.py`) serves light and dark.
 
 import math
 
-from keras_swim.apps import svg
-from keras_swim.apps.svg import LETTER
+from keras_swim.apps.report import svg
+from keras_swim.apps.report.svg import LETTER
 
 _WIDTH = 400
 

@@ -1,6 +1,6 @@
 """Sections that show single rows: thumbnails, or tables where there are none."""
 
-from keras_swim.apps.html_parts import file_name, image, meter, section, table
+from keras_swim.apps.report.html_parts import file_name, image, meter, section, table
 from keras_swim.apps.wording import counted, percent, shown
 
 
@@ -31,11 +31,14 @@ def mistakes(report):
 def suspects(report):
     """The training rows whose label the model believes least."""
     found, item = report["suspects"], report["item"]
+    how = "although it was fitted to them"
+    if found.get("left_out"):
+        how = f"fitted without that one {item} each time (leave-one-out)"
     if report["kind"] == "regression":
         title = "Values that may be wrong"
         what = (
             f"The training {item}s that lie furthest from what the model makes of "
-            "them, although it was fitted to them. "
+            f"them, {how}. "
             f"{found['count']} of {found['rows']} are off by more than three times the "
             "usual error: there the value may be wrong."
         )
@@ -43,7 +46,7 @@ def suspects(report):
         title = "Labels that may be wrong"
         what = (
             f"The model contradicts {found['count']} of {found['rows']} training "
-            "labels, although it was fitted to them. These it believes least: in red "
+            f"labels, {how}. These it believes least: in red "
             "the label, below what the model would rather say. Some will be wrong "
             "labels, others hard cases: check them by eye."
         )

@@ -1,8 +1,8 @@
 """Sections of charts and tables: numbers of a report in, HTML out."""
 
-from keras_swim.apps import charts
-from keras_swim.apps.html_parts import meter, section, table
-from keras_swim.apps.matrix import confusion_matrix
+from keras_swim.apps.report import charts
+from keras_swim.apps.report.html_parts import meter, section, table
+from keras_swim.apps.report.matrix import confusion_matrix
 from keras_swim.apps.wording import DASH, counted, percent, seconds, shown
 
 # Classes up to which a table shows all of them at once.

@@ -1,0 +1,1 @@
+"""The report: a fitted model and its data in, one HTML page out."""
