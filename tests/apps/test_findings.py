@@ -124,16 +124,16 @@ def test_suspects_are_those_of_the_pair_report(fitted):
 
 def test_rows_left_out_show_labels_that_a_wide_layer_has_learnt(fitted):
     _, _, x, y, _ = fitted
-    x, wrong = x[:120], y[:120].copy()
+    x, wrong = x[:300], y[:300].copy()
     wrong[:5] = (wrong[:5] + 1) % 10
     model = head(10, units=400)
     history = swim_fit(model, x, wrong, l2=1e-4, seed=0, keep_state=True)
     learnt = findings(model, x, wrong)["suspects"]
-    assert learnt["count"] == 0
+    assert learnt["count"] < 5
     report = findings(model, x, wrong, history=history)
     assert report["suspects"]["left_out"]
     rows = [int(one["name"].split()[1]) for one in report["suspects"]["shown"]]
-    assert len(set(range(5)) & set(rows)) >= 3
+    assert set(range(5)) <= set(rows)
     assert "leave-one-out" in render_report(report)
     assert "leave-one-out" not in render_report({**report, "suspects": learnt})
 
