@@ -127,7 +127,7 @@ def test_rows_left_out_show_labels_that_a_wide_layer_has_learnt(fitted):
     x, wrong = x[:300], y[:300].copy()
     wrong[:5] = (wrong[:5] + 1) % 10
     model = head(10, units=400)
-    history = swim_fit(model, x, wrong, l2=1e-4, seed=0, keep_state=True)
+    history = swim_fit(model, x, wrong, l2=1e-4, keep_state=True)
     learnt = findings(model, x, wrong)["suspects"]
     assert learnt["count"] < 5
     report = findings(model, x, wrong, history=history)
