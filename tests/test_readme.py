@@ -34,6 +34,17 @@ def test_python_examples_run_as_pasted(number, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_every_command_is_explained():
+    from keras_swim.apps.cli import _parser
+
+    (commands,) = [
+        action.choices for action in _parser()._actions if action.dest == "command"
+    ]
+    assert {"fit", "predict", "evaluate"} <= set(commands)
+    for name in commands:
+        assert f"keras-swim {name}" in README
+
+
 def test_first_example_is_short():
     assert len(code_blocks("python")[0].strip().splitlines()) <= 12
 

@@ -1,6 +1,5 @@
 """`keras-swim fit`: a folder of images in, a model and a report out."""
 
-import argparse
 import shutil
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_swim._version import __version__
+from keras_swim.apps.argument_types import count, positive, share
 from keras_swim.apps.console import (
     CommandError,
     check_output,
@@ -26,6 +26,8 @@ from keras_swim.apps.wording import counted, seconds
 
 # Ratio of the largest to the smallest class from which weights are worth a word.
 _UNBALANCED = 5
+# Share of each class to validate on.
+_HELD_BACK = 0.2
 
 
 def add_to(commands):
@@ -57,7 +59,7 @@ def add_to(commands):
     )
     parser.add_argument(
         "--validation-split",
-        type=_share,
+        type=share,
         metavar="SHARE",
         help="share of each class to validate on (default: 0.2 without --validation)",
     )
@@ -68,17 +70,17 @@ def add_to(commands):
     )
     parser.add_argument(
         "--fine-tune",
-        type=_count,
+        type=count,
         default=0,
         metavar="EPOCHS",
         help="train the whole network on for some epochs (default: 0)",
     )
     parser.add_argument(
-        "--units", type=_positive, default=2048, help="sampled units (default: 2048)"
+        "--units", type=positive, default=2048, help="sampled units (default: 2048)"
     )
     parser.add_argument(
         "--hidden-layers",
-        type=_count,
+        type=count,
         default=1,
         help="sampled layers; 0 is plain ridge regression (default: 1)",
     )
@@ -96,7 +98,7 @@ def add_to(commands):
     )
     parser.add_argument(
         "--image-size",
-        type=_positive,
+        type=positive,
         metavar="PIXELS",
         help="height and width to resize to (default: the backbone's)",
     )
@@ -111,8 +113,8 @@ def add_to(commands):
         metavar="FOLDER",
         help="keep the features there: later fits need no backbone",
     )
-    parser.add_argument("--batch-size", type=_positive, default=32)
-    parser.add_argument("--seed", type=_count, default=0)
+    parser.add_argument("--batch-size", type=positive, default=32)
+    parser.add_argument("--seed", type=count, default=0)
     parser.set_defaults(run=run)
 
 
@@ -195,11 +197,12 @@ def _images(arguments):
                 "among the training images: the figures below are too good."
             )
         return images, held.images
-    share = arguments.validation_split
-    share = 0.2 if share is None else share
-    if share == 0:
+    held_back = arguments.validation_split
+    if held_back == 0:
         return images, None
-    training, validation = split_images(images, share, arguments.seed)
+    training, validation = split_images(
+        images, _HELD_BACK if held_back is None else held_back, arguments.seed
+    )
     if not len(validation):
         raise CommandError(
             "No class has two images, so that none can be held back. Pass "
@@ -232,8 +235,8 @@ def _scanned(folder, class_names, bad_files):
 def _say_classes(images):
     counts = images.counts
     each = [
-        f"{name} {count}"
-        for name, count in zip(images.class_names, counts, strict=True)
+        f"{name} {number}"
+        for name, number in zip(images.class_names, counts, strict=True)
     ]
     names = ", ".join(each[:10]) + (", ..." if len(each) > 10 else "")
     classes = counted(len(each), "class")
@@ -297,25 +300,3 @@ def _findings(fitted, training, validation, backbone, out):
 
 def _names(images):
     return ["/".join(path.parts[-2:]) for path in images.paths]
-
-
-def _positive(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a positive integer is needed, not {text!r}")
-    return int(text)
-
-
-def _count(text):
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"0 or more is needed, not {text!r}")
-    return int(text)
-
-
-def _share(text):
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"0 or more and below 1, not {text!r}")
-    return share

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from keras_swim.apps.argument_types import positive
 from keras_swim.apps.console import CommandError, replacing, say, some, warn
 from keras_swim.apps.folders import Problem, find_images, scan_folder
 from keras_swim.apps.image_files import ImageError, check_image
@@ -31,7 +32,10 @@ def add_to(commands):
         "--format", choices=FORMATS, default="text", help="(default: text)"
     )
     predict.add_argument(
-        "--top", type=int, default=1, help="classes to name in the text (default: 1)"
+        "--top",
+        type=positive,
+        default=1,
+        help="classes to name in the text (default: 1)",
     )
     predict.add_argument("--out", metavar="FILE", help="write there instead")
     predict.set_defaults(run=run_predict)
@@ -53,7 +57,7 @@ def add_to(commands):
             default="skip",
             help="what to do about files that cannot be used (default: skip)",
         )
-        command.add_argument("--batch-size", type=int, default=32)
+        command.add_argument("--batch-size", type=positive, default=32)
 
 
 def run_predict(arguments):
