@@ -291,8 +291,8 @@ def _findings(fitted, training, validation, backbone, out):
         title=f"{out.name}: {', '.join(training.class_names[:4])}"
         + (", ..." if len(training.class_names) > 4 else ""),
         facts={
-            "backbone": Path(backbone).name,
-            "file": str(out),
+            "Backbone": Path(backbone).name,
+            "File": str(out),
             "keras-swim": __version__,
         },
     )
