@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_swim.apps.console import CommandError
 from keras_swim.apps.image_files import ImageError, read_image
+from keras_swim.layers.preprocessing import BicubicResizing
 
 
 class InputKind(NamedTuple):
@@ -43,7 +44,7 @@ def input_kind(model):
     if None not in shape[1:3]:
         return InputKind((shape[1], shape[2]), shape[-1])
     for layer in model.layers:
-        if isinstance(layer, keras.layers.Resizing):
+        if isinstance(layer, (BicubicResizing, keras.layers.Resizing)):
             return InputKind((layer.height, layer.width), shape[-1])
     return InputKind(None, shape[-1])
 
@@ -72,7 +73,7 @@ class ImageRows(keras.utils.PyDataset):
         self._order = np.arange(len(self.paths))
         self._resize = None
         if kind.size is not None:
-            self._resize = keras.layers.Resizing(*kind.size, interpolation="bicubic")
+            self._resize = BicubicResizing(*kind.size)
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
         self._ahead = {}
         self.on_epoch_end()

@@ -7,7 +7,7 @@ import keras
 from keras_swim.build.backbones import get_backbone
 from keras_swim.layers.feature_scaling import FeatureScaling
 from keras_swim.layers.labeled_dense import LabeledDense
-from keras_swim.layers.preprocessing import SignedRoot
+from keras_swim.layers.preprocessing import BicubicResizing, SignedRoot
 from keras_swim.layers.sampled_dense import SampledDense
 
 _POOLINGS = {
@@ -94,12 +94,7 @@ def SwimHead(
     images = keras.Input((None, None, channels), dtype="float32", name="images")
     features = images
     if base.size is not None:
-        # Without antialiasing, as in the paper; on floats, so that nothing is
-        # rounded on the way.
-        resize = keras.layers.Resizing(
-            *base.size, interpolation="bicubic", name="resizing"
-        )
-        features = resize(features)
+        features = BicubicResizing(*base.size, name="resizing")(features)
     if base.preprocessing is not None:
         features = base.preprocessing(features)
     features = base.model(features, training=False)
