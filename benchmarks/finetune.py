@@ -24,7 +24,6 @@ benchmarks/finetune.json: a run that was cut goes on.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -34,10 +33,10 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from results import CACHE, Results
 
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("KERAS_SWIM_CACHE", Path.home() / ".cache/keras_swim_data"))
-RESULTS = CACHE / "benchmarks" / "finetune.json"
+RESULTS = Results("finetune")
 METHODS = ("sampled", "sampled, FineTune", "Adam head")
 UNITS, RATE, BATCH = 2048, 1e-5, 32
 
@@ -134,17 +133,6 @@ def run(method, seed, epochs, parts):
     return {"lines": lines, "kept": scores(model, *test)}
 
 
-def known():
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def keep(name, result):
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    temporary = RESULTS.with_suffix(".tmp")
-    temporary.write_text(json.dumps({**known(), name: result}))
-    os.replace(temporary, RESULTS)
-
-
 def grouped(found):
     """Dict from method to an array (seeds, epochs, columns)."""
     groups = {}
@@ -230,10 +218,9 @@ def main():
         for seed in arguments.seeds:
             for method in arguments.methods:
                 name = f"{method}/{seed}/{arguments.epochs}"
-                if name not in known():
-                    keep(name, run(method, seed, arguments.epochs, parts))
+                RESULTS.run(name, run, method, seed, arguments.epochs, parts)
     wanted = f"/{arguments.epochs}"
-    write({name: run for name, run in known().items() if name.endswith(wanted)})
+    write({name: run for name, run in RESULTS.known().items() if name.endswith(wanted)})
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ import numpy as np
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import speed
+from results import CACHE
 
 HERE = Path(__file__).parent
 SIZES = (20, 50, 100, 200, 500, 2000)
@@ -62,7 +63,7 @@ def plain_ridge(x, y, seed):
     return model.predict
 
 
-def adam(x, y, seed):
+def adam(x, y, seed, patience=20):
     import keras
 
     keras.utils.set_random_seed(seed)
@@ -74,7 +75,8 @@ def adam(x, y, seed):
         ]
     )
     model.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy")
-    model.fit(x, y, batch_size=32, epochs=20, verbose=0)
+    stop = keras.callbacks.EarlyStopping("loss", patience=patience)
+    model.fit(x, y, batch_size=32, epochs=20, callbacks=[stop], verbose=0)
     return lambda x: model.predict(x, verbose=0).argmax(axis=1)
 
 
@@ -122,11 +124,10 @@ def cost():
 
     from keras_swim import SwimHead, swim_fit
 
-    folder = os.environ.get("KERAS_SWIM_CACHE", Path.home() / ".cache/keras_swim_data")
-    weights, path = Path(folder) / "resnet50_notop.weights.h5", Path(folder)
+    weights = CACHE / "resnet50_notop.weights.h5"
     if not weights.exists():
         sys.exit(f"{weights} is missing: set KERAS_SWIM_CACHE to its folder.")
-    with np.load(path / "cifar10.npz") as file:
+    with np.load(CACHE / "cifar10.npz") as file:
         images = file["x_train"][:IMAGES]
         labels = file["y_train"].ravel()[:IMAGES].astype(int)
     model = SwimHead("ResNet50", 10, weights=weights, seed=0)

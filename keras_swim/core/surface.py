@@ -126,6 +126,7 @@ class Tally:
         shape = (len(self.widths), len(self.l2))
         self._losses, self._hits = _Mean(shape), _Mean(shape)
         self.rows = 0
+        self._known = None
 
     def count_rows(self, weight):
         """Adds to the number of rows; once for all widths and penalties."""
@@ -142,19 +143,14 @@ class Tally:
             where: Index of the widths and penalties that were scored.
             axis: 0 if scores come as `(c, ..., m)`.
         """
-        middle = (1,) * (scores.ndim - 2)
-        targets = targets.astype(scores.dtype, copy=False)
-        if axis == 0:
-            targets = targets.T.reshape(-1, *middle, len(targets))
-        else:
-            targets = targets.reshape(len(targets), *middle, -1)
+        targets, one_hot = self._prepared(targets, scores, axis)
         letters = "c...,c...->..." if axis == 0 else "...c,...c->..."
-        if self.right is same_class and _is_one_hot(targets, axis):
+        if self.right is same_class and one_hot:
             # |s - y|^2 = |s|^2 - 2 s'y + 1, and s'y is the score of the row's own
             # class: fewer walks through the scores.
             own = _own_score(scores, targets, axis)
             hits = (own >= scores.max(axis=axis)).astype(own.dtype)
-            losses = np.einsum(letters, scores, scores)
+            losses = np.multiply(scores, scores, out=scores).sum(axis=axis)
             losses -= 2 * own
             losses += 1
         else:
@@ -163,7 +159,25 @@ class Tally:
             losses = np.einsum(letters, gaps, gaps)
         self._losses.add(losses, weight, where, axis)
         if hits is not None:
-            self._hits.add(hits, weight, where, axis)
+            self._hits.add(hits, weight, where, axis, binary=self.right is same_class)
+
+    def _prepared(self, targets, scores, axis):
+        """Targets in the shape and dtype of scores, and whether they are one-hot.
+
+        The same rows come again for other widths: what was found is kept.
+        """
+        form = scores.dtype, scores.ndim, axis
+        known = self._known
+        if known is None or known[0] is not targets or known[1] != form:
+            middle = (1,) * (scores.ndim - 2)
+            shaped = targets.astype(scores.dtype, copy=False)
+            if axis == 0:
+                shaped = shaped.T.reshape(-1, *middle, len(targets))
+            else:
+                shaped = shaped.reshape(len(targets), *middle, -1)
+            known = targets, form, (shaped, _is_one_hot(shaped, axis))
+            self._known = known
+        return known[2]
 
     def surface(self, limit=None):
         accuracy = accuracy_error = None
@@ -187,16 +201,23 @@ class _Mean:
         self.weight, self.squared = np.zeros(shape), np.zeros(shape)
         self.first, self.cross, self.second = (np.zeros(shape) for _ in range(3))
 
-    def add(self, values, weight, where, axis):
+    def add(self, values, weight, where, axis, binary=False):
+        """Adds rows; `binary` says that all values are 0 or 1."""
         squared = weight**2
         self.weight[where] += weight.sum()
         self.squared[where] += squared.sum()
         rows = values.ndim - 1 if axis == 0 else 0
         # Weights in the values' dtype: a mixed product would copy the values.
         weight, squared = weight.astype(values.dtype), squared.astype(values.dtype)
-        self.first[where] += np.tensordot(values, weight, (rows, 0))
-        self.cross[where] += np.tensordot(values, squared, (rows, 0))
-        self.second[where] += np.tensordot(values * values, squared, (rows, 0))
+        first = np.tensordot(values, weight, (rows, 0))
+        cross = weight[0] * first
+        if np.any(weight != weight[0]):
+            cross = np.tensordot(values, squared, (rows, 0))
+        self.first[where] += first
+        self.cross[where] += cross
+        self.second[where] += (
+            cross if binary else np.tensordot(values * values, squared, (rows, 0))
+        )
 
     def result(self):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -214,8 +235,14 @@ def _is_one_hot(targets, axis):
 
 def _own_score(scores, targets, axis):
     """The score of each row's own class."""
-    labels = np.expand_dims(targets.argmax(axis=axis), axis)
-    return np.take_along_axis(scores, labels, axis=axis).squeeze(axis)
+    labels = targets.argmax(axis=axis)
+    if axis == 0:
+        # Numbers in the flat array: several times as fast as an index of tuples.
+        inner = scores[0].size
+        return scores.ravel().take(
+            labels * inner + np.arange(inner).reshape(scores[0].shape)
+        )
+    return np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
 
 
 def same_class(scores, targets, axis=-1):

@@ -90,6 +90,7 @@ class NestedPrimal:
         trace = np.trace(self.gram)
         self.mean_square = trace / len(self.gram) if trace > 0 else 1.0
         self._known = {}
+        self._last = None
 
     def counts(self, widths):
         """Number of columns that belong to each width."""
@@ -191,10 +192,7 @@ class NestedPrimal:
 
     def _projected(self, lower, features, dtype):
         """`V'`: the centred features in the basis of the factor."""
-        centred = np.empty(features.shape[:1] + self.columns.shape, dtype, order="F")
-        if len(self.columns) < features.shape[1] or np.any(np.diff(self.columns) < 0):
-            features = features[:, self.columns]
-        np.subtract(features, self.feature_mean, out=centred, casting="same_kind")
+        centred = self._centred(features, dtype).copy(order="F")
         trsm = blas.strsm if dtype == np.float32 else blas.dtrsm
         # V L' = F: then the columns of V are the contiguous rows of V'.
         return trsm(
@@ -206,6 +204,19 @@ class NestedPrimal:
             trans_a=1,
             overwrite_b=1,
         ).T
+
+    def _centred(self, features, dtype):
+        """Centred features column by column; those of the last rows are kept."""
+        last = self._last
+        if last is None or last[0] is not features or last[1].dtype != dtype:
+            shape = len(features), len(self.columns)
+            centred = np.empty(shape, dtype, order="F")
+            ordered = features
+            if shape[1] < features.shape[1] or np.any(np.diff(self.columns) < 0):
+                ordered = features[:, self.columns]
+            np.subtract(ordered, self.feature_mean, out=centred, casting="same_kind")
+            self._last = features, centred
+        return self._last[1]
 
 
 def _some_at_a_time(counts):

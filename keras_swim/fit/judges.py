@@ -137,8 +137,11 @@ class ByValidation(_Judge):
     def _running(self, tally, l2):
         # A triangular solve for each: the more rows at a time the better.
         size = max(256, _RUNNING_ELEMENTS // self.state.units)
+        # One block is read, and centred, once for all penalties.
+        once = list(self.held.blocks(size)) if self.held.count <= size else None
         for j, penalty in enumerate(l2):
-            for part, (features, targets, weight) in self.held.blocks(size):
+            blocks = self.held.blocks(size) if once is None else once
+            for part, (features, targets, weight) in blocks:
                 scored = self.path.running_scores(penalty, features, self.widths)
                 for where, scores, _ in scored:
                     tally.add(scores, targets, weight, (where, j), axis=0)
