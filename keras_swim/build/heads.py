@@ -10,10 +10,11 @@ from keras_swim.layers.labeled_dense import LabeledDense
 from keras_swim.layers.preprocessing import BicubicResizing, SignedRoot
 from keras_swim.layers.sampled_dense import SampledDense
 
+# Of tokens (a transformer's output), and of feature maps.
 _POOLINGS = {
-    "avg": keras.layers.GlobalAveragePooling2D,
-    "max": keras.layers.GlobalMaxPooling2D,
-    "flatten": keras.layers.Flatten,
+    "avg": (keras.layers.GlobalAveragePooling1D, keras.layers.GlobalAveragePooling2D),
+    "max": (keras.layers.GlobalMaxPooling1D, keras.layers.GlobalMaxPooling2D),
+    "flatten": (keras.layers.Flatten, keras.layers.Flatten),
 }
 _TRANSFORMS = (None, "sqrt")
 # Where a head may begin: the first of these that it has.
@@ -55,7 +56,8 @@ def SwimHead(
         hidden_layers: Number of sampled layers. With 0 the readout sees the
             features themselves: plain ridge regression.
         activation: Activation of the sampled layers.
-        pooling: `"avg"`, `"max"` or `"flatten"`: what to make of feature maps.
+        pooling: `"avg"`, `"max"` or `"flatten"`: what to make of feature maps, or
+            of a transformer's tokens.
         weights: `"imagenet"`, `None` (random), or the path of a weights file.
         image_size: Height and width to resize to. Defaults to the size that the
             backbone's weights were trained with.
@@ -166,16 +168,17 @@ def _pooled(features, pooling):
         )
     if len(features.shape) == 2:
         return features
-    if len(features.shape) != 4:
+    if len(features.shape) not in (3, 4):
         raise ValueError(
-            "The backbone must give features (rows, columns) or feature maps (rows, "
-            f"height, width, channels). Received: shape {tuple(features.shape)}."
+            "The backbone must give features (rows, columns), tokens (rows, tokens, "
+            "columns) or feature maps (rows, height, width, channels). Received: shape "
+            f"{tuple(features.shape)}."
         )
     if pooling == "flatten" and None in features.shape[1:]:
         raise ValueError(
             '`pooling="flatten"` needs images of one size. Pass `image_size`.'
         )
-    return _POOLINGS[pooling](name="pooling")(features)
+    return _POOLINGS[pooling][len(features.shape) - 3](name="pooling")(features)
 
 
 def _check(num_classes, hidden_layers, pooling, transform, class_names):

@@ -186,6 +186,45 @@ def test_other_heads(images, options, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "pooling, columns", [("avg", 16), ("max", 16), ("flatten", 144)]
+)
+def test_tokens_of_a_transformer(images, pooling, columns):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((24, 24, 3))
+    tokens = keras.layers.Conv2D(16, 8, strides=8, activation="relu")(inputs)
+    tokens = keras.layers.Reshape((9, 16))(tokens)
+    model = SwimHead(
+        keras.Model(inputs, tokens), 3, units=60, preprocessing="tf", pooling=pooling
+    )
+    swim_fit(model, *images, seed=0, verbose=0)
+    assert model.get_layer("scaling").input.shape == (None, columns)
+    assert accuracy(model, images) > 0.85
+
+
+def test_a_backbone_of_keras_hub(images, tmp_path):
+    hub = pytest.importorskip("keras_hub", reason="needs keras-hub")
+    backbone = hub.models.ResNetBackbone(
+        input_conv_filters=[64],
+        input_conv_kernel_sizes=[7],
+        stackwise_num_filters=[64],
+        stackwise_num_blocks=[1],
+        stackwise_num_strides=[1],
+        block_type="basic_block",
+        image_shape=(None, None, 3),
+    )
+    converter = hub.layers.ResNetImageConverter(image_size=(32, 32), scale=1 / 255)
+    model = SwimHead(backbone, 3, units=60, image_size=32, preprocessing=converter)
+    swim_fit(model, *images, seed=0, verbose=0)
+    model.save(tmp_path / "head.keras")
+    again = keras.models.load_model(tmp_path / "head.keras")
+    np.testing.assert_allclose(
+        again.predict(images[0], verbose=0),
+        model.predict(images[0], verbose=0),
+        atol=1e-5,
+    )
+
+
 def test_yes_or_no_labels_and_real_outputs(images):
     x, y = images
     labels = np.stack([y == 0, y > 0], axis=1).astype("float32")
