@@ -3,6 +3,7 @@
 from keras_swim import _command  # noqa: F401  (first: it silences TensorFlow)
 from keras_swim._version import __version__
 from keras_swim.build.heads import SwimHead
+from keras_swim.build.mlp import SwimMLP
 from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.finetune import FineTune
 from keras_swim.fit.forget import swim_forget
@@ -19,6 +20,7 @@ __all__ = [
     "ReadoutState",
     "SampledDense",
     "SwimHead",
+    "SwimMLP",
     "Uncertainty",
     "__version__",
     "fine_tune",

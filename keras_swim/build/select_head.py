@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from keras_swim.build.candidates import choose_among
 from keras_swim.build.heads import split_head
 from keras_swim.fit.rebuild import copy_weights
 from keras_swim.fit.selection import Selection
-from keras_swim.fit.swim_select import swim_select
 
 # What may help, depending on the backbone and on the number of images.
 CANDIDATES: tuple[dict, ...] = (
@@ -40,10 +40,12 @@ def select_head(build, features, labels, candidates=CANDIDATES, report=None, **o
         features: `(n, d)` features behind the backbone, as the first part of
             `split_head` gives them.
         labels: `(n,)` labels.
-        candidates: Settings to try, dicts.
+        candidates: Settings to try, dicts, the plainest first.
         report: `None`, or a function that is called with the settings and the
             `Selection` of each candidate.
-        **options: See `swim_select`.
+        **options: See `swim_select`. With `rule="one_standard_error"` the choice is
+            the first candidate that, at its own width, comes within one standard
+            error of the best.
 
     Returns:
         A `HeadChoice`.
@@ -57,20 +59,11 @@ def select_head(build, features, labels, candidates=CANDIDATES, report=None, **o
     >>> x = np.random.default_rng(0).normal(size=(100, 192))
     >>> choice = select_head(build, x, (x[:, 0] > 0).astype(int), verbose=0, seed=0)
     >>> choice.model.name, sorted(choice.settings)
-    ('swim_head', ['skip'])
+    ('swim_head', ['skip', 'transform'])
     """
-    best, best_loss = None, None
-    for settings in candidates:
-        _, head = split_head(build(**settings))
-        selection = swim_select(head, features, labels, **options)
-        if report is not None:
-            report(settings, selection)
-        surface, metric = selection.surface, selection.metric
-        loss = surface.metric(metric)[0][surface.choose(metric, "best")]
-        # Of equals the first, which is the plainer one.
-        if best is None or loss < best_loss:
-            best, best_loss = (settings, selection), loss
-    settings, selection = best
+    heads = ((settings, split_head(build(**settings))[1]) for settings in candidates)
+    found = choose_among(heads, features, labels, report, **options)
+    settings, selection = found.settings, found.selection
     model = build(**settings, units=selection.width, scale=selection.scale)
     for layer in selection.model.layers:
         if layer.weights:
