@@ -19,8 +19,10 @@ __all__ = [
     "FineTune",
     "ReadoutState",
     "SampledDense",
+    "SwimClassifier",
     "SwimHead",
     "SwimMLP",
+    "SwimRegressor",
     "Uncertainty",
     "__version__",
     "fine_tune",
@@ -30,3 +32,18 @@ __all__ = [
     "swim_select",
     "swim_update",
 ]
+
+# They need scikit-learn, which plain use must not import.
+_ESTIMATORS = ("SwimClassifier", "SwimRegressor")
+
+
+def __getattr__(name):
+    if name in _ESTIMATORS:
+        from keras_swim.apps import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'keras_swim' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_ESTIMATORS])

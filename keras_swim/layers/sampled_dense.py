@@ -289,6 +289,17 @@ class SampledDense(keras.layers.Dense):
                 codes = np.repeat(codes, positions, axis=0)
         return x.reshape(-1, x.shape[-1]), codes, sample_weight, numbers
 
+    def assign_units(self, kernel, bias, pairs=None):
+        """Gives the layer units that were sampled elsewhere.
+
+        Args:
+            kernel: `(d, units)` array.
+            bias: `(units,)` array.
+            pairs: `None`, or `(units, 2)` numbers of the rows behind each unit.
+        """
+        self._refuse_other_kernels()
+        self._assign((None, len(kernel)), kernel, bias, pairs)
+
     def _assign(self, shape, kernel, bias, pairs):
         # Built only now: data that was refused must not fix the columns.
         if not self.built:

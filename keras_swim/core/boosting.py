@@ -1,0 +1,255 @@
+"""Gradient boosting with sampled units, each round solved in closed form.
+
+`F` are logits (classes) or predictions (squared error). A round draws a few units
+where the gradient changes (`boost_units`), solves a ridge regression of the gradient
+on them, weighted by the curvature, for each output, and adds a part of it to F. Rows
+that were held out say when to stop. All rounds look at the same columns, so their sum
+is one hidden layer with one readout.
+
+Shapes: n rows, k units, c outputs.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, special
+
+from keras_swim.core.boost_units import (
+    Problem,
+    ProductUnits,
+    choose_pair_units,
+    choose_product_units,
+)
+from keras_swim.core.table_units import Member, PairUnits
+
+_SMALLEST_CURVATURE = 1e-4
+# The intercept of a round is all but free.
+_INTERCEPT_PENALTY = 1e-3
+_SMALLEST_SHARE = 1e-4
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Settings.
+
+    Attributes:
+        rounds: Most rounds.
+        patience: Rounds without a better held-out loss before it stops.
+        step: Share of each round's solution that is added.
+        pair_units, product_units: Units a round.
+        tries: Candidates for each unit.
+        subset_sizes, scales: Of pair units, see `SampledDense`.
+        steepness, terms: Of product units.
+        penalty: Ridge of a round, in rows.
+        scoring_rows: Rows on which candidates are compared.
+    """
+
+    rounds: int = 120
+    patience: int = 15
+    step: float = 0.3
+    pair_units: int = 16
+    product_units: int = 16
+    tries: int = 8
+    subset_sizes: tuple = (0, 1, 2, 3)
+    scales: tuple = (2.0, 4.0)
+    steepness: tuple = (2.0, 4.0, 8.0)
+    terms: int = 3
+    penalty: float = 2.0
+    scoring_rows: int = 1024
+
+
+class CrossEntropy:
+    """Log loss of one logit (yes or no) or of c logits (classes)."""
+
+    def start(self, targets, weight):
+        share = weight @ targets / weight.sum()
+        if targets.shape[1] == 1:
+            share = np.clip(share, _SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
+            return np.log(share / (1 - share))
+        return np.log(np.maximum(share, _SMALLEST_SHARE))
+
+    def derivatives(self, scores, targets):
+        """Minus the gradient, and the curvature."""
+        if targets.shape[1] == 1:
+            p = special.expit(scores)
+            return targets - p, np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        # One logit alone moves less than all of them together: c / (c - 1).
+        factor = p.shape[1] / (p.shape[1] - 1)
+        return targets - p, factor * np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
+
+    def loss(self, scores, targets, weight):
+        if targets.shape[1] == 1:
+            each = np.logaddexp(0, scores[:, 0]) - targets[:, 0] * scores[:, 0]
+        else:
+            each = special.logsumexp(scores, axis=1) - (targets * scores).sum(axis=1)
+        return float(weight @ each / weight.sum())
+
+
+class SquaredError:
+    """Half the squared error."""
+
+    def start(self, targets, weight):
+        return weight @ targets / weight.sum()
+
+    def derivatives(self, scores, targets):
+        return targets - scores, np.ones_like(targets)
+
+    def loss(self, scores, targets, weight):
+        gaps = scores - targets
+        return float(weight @ (gaps * gaps).sum(axis=1) / weight.sum())
+
+
+class Boosted(NamedTuple):
+    """What `boost` returns.
+
+    Attributes:
+        member: `Member` with all units of all rounds.
+        held_scores: `(m, c)` scores of the held-out rows.
+        losses: Held-out loss of the start and after each round.
+        rounds: Number of rounds that were kept.
+    """
+
+    member: Member
+    held_scores: np.ndarray
+    losses: list
+    rounds: int
+
+
+def boost(
+    x, targets, held_x, held_targets, loss, rng, groups, settings, weight, held_weight
+):
+    """Boosts until the loss of held-out rows does not fall any more.
+
+    Args:
+        x: `(n, d)` float32, the standard view of a table.
+        targets: `(n, c)`: one-hot, 0 and 1, or real numbers.
+        held_x, held_targets: Rows that say when to stop.
+        loss: `CrossEntropy()` or `SquaredError()`.
+        rng: `numpy.random.Generator`.
+        groups: `(d,)` column of the table behind each column.
+        settings: `Boosting`.
+        weight, held_weight: `(n,)` and `(m,)`.
+
+    Returns:
+        A `Boosted`.
+    """
+    n = len(x)
+    both = np.ascontiguousarray(np.concatenate([x, held_x]).T)
+    targets = targets.astype("float32")
+    weight = weight.astype("float32")
+    start = loss.start(targets, weight)
+    scores = np.repeat(start.astype("float32")[None], both.shape[1], axis=0)
+    losses = [loss.loss(scores[n:], held_targets, held_weight)]
+    best, kept, blocks = losses[0], 0, []
+    held_scores = scores[n:].copy()
+    while len(blocks) < settings.rounds and len(blocks) - kept < settings.patience:
+        gradient, curvature = loss.derivatives(scores[:n], targets)
+        problem = Problem(
+            both[:, :n],
+            gradient * weight[:, None],
+            curvature * weight[:, None],
+            _some_rows(n, settings.scoring_rows, rng),
+            settings.penalty,
+        )
+        block = _draw_block(problem, rng, groups, settings)
+        phi = _across(block, both)
+        readout = settings.step * _solve(phi[:, :n], problem)
+        scores += phi.T @ readout.astype("float32")
+        blocks.append((*block, readout))
+        losses.append(loss.loss(scores[n:], held_targets, held_weight))
+        if losses[-1] < best - 1e-6:
+            best, kept, held_scores = losses[-1], len(blocks), scores[n:].copy()
+    return Boosted(_merged(blocks[:kept], start, x), held_scores, losses, kept)
+
+
+def _some_rows(n, most, rng):
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _draw_block(problem, rng, groups, settings):
+    pair_units = choose_pair_units(
+        problem,
+        settings.pair_units,
+        settings.tries,
+        rng,
+        groups,
+        settings.subset_sizes,
+        settings.scales,
+    )
+    products = None
+    if settings.product_units:
+        products = choose_product_units(
+            problem,
+            settings.product_units,
+            settings.tries,
+            rng,
+            settings.steepness,
+            settings.terms,
+            "standard",
+        )
+    return pair_units, products
+
+
+def _across(block, x):
+    """`(k + 1, n)`: the units of a round and the intercept."""
+    (kernel, bias, _), products = block
+    phi = kernel.T @ x
+    phi += bias[:, None]
+    parts = [np.tanh(phi, out=phi)]
+    if products is not None:
+        parts.append(products.across(x))
+    return np.concatenate([*parts, np.ones((1, x.shape[1]), "float32")])
+
+
+def _solve(phi, problem):
+    """`(k + 1, c)` readout of a round."""
+    k, c = len(phi), problem.gradient.shape[1]
+    sides = (phi @ problem.gradient).astype(float)
+    penalty = np.full(k, problem.penalty)
+    penalty[-1] = _INTERCEPT_PENALTY
+    readout = np.empty((k, c))
+    for output in range(c):
+        system = ((phi * problem.curvature[:, output]) @ phi.T).astype(float)
+        system[np.diag_indices(k)] += penalty
+        factor = linalg.cho_factor(system, lower=True, check_finite=False)
+        readout[:, output] = linalg.cho_solve(
+            factor, sides[:, output], check_finite=False
+        )
+    return readout
+
+
+def _merged(blocks, start, x):
+    """All rounds as one `Member`."""
+    if not blocks:
+        return Member([], np.zeros((0, len(start))), start.astype(float))
+    pair_units, products, readouts = zip(*blocks, strict=True)
+    parts: list = [
+        PairUnits(
+            "standard",
+            np.concatenate([kernel for kernel, _, _ in pair_units], axis=1),
+            np.concatenate([bias for _, bias, _ in pair_units]),
+            np.concatenate([pairs for _, _, pairs in pair_units]),
+        )
+    ]
+    if products[0] is not None:
+        names = ("columns", "slopes", "offsets", "pairs")
+        parts.append(
+            ProductUnits(
+                "standard",
+                *(
+                    np.concatenate([getattr(one, name) for one in products])
+                    for name in names
+                ),
+            )
+        )
+    # Pair units of all rounds first, then all products.
+    counts = [len(bias) for _, bias, _ in pair_units]
+    kernel = np.concatenate(
+        [one[:count] for one, count in zip(readouts, counts, strict=True)]
+        + [one[count:-1] for one, count in zip(readouts, counts, strict=True)]
+    )
+    bias = start + np.sum([one[-1] for one in readouts], axis=0)
+    return Member(parts, kernel, bias)

@@ -1,0 +1,186 @@
+"""Ridge regression with its penalty chosen by leave-one-out, rows in memory.
+
+One eigendecomposition, of the smaller of the two Gram matrices, gives every
+penalty: with centred rows F (each times the root of its weight) and
+`F'F = V diag(s) V'`, Z = F V,
+
+    fitted = Z diag(1 / (s + lambda)) Z'Y,
+    h = w / sum w + (Z * Z) (1 / (s + lambda)),
+
+and the residual of row i without row i is its residual divided by `1 - h_i`. With
+fewer rows than columns the same from `F F' = U diag(s) U'`:
+
+    residual = U diag(lambda / (s + lambda)) U'Y,
+    1 - h = (U * U) (lambda / (s + lambda)) - w / sum w,
+
+which does not subtract nearly equal numbers.
+
+Shapes: n rows, k columns, c outputs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import blas
+
+# Relative to the mean square of the features.
+PENALTIES = 10.0 ** np.arange(-7, 2.1, 0.5)
+# A row that only its own column explains has h = 1; its residual is unknown.
+_SMALLEST_REST = 1e-6
+
+
+class LeftOut(NamedTuple):
+    """A solved readout, and what it says of rows that it has not seen.
+
+    Attributes:
+        kernel: `(k, c)` float64.
+        bias: `(c,)` float64.
+        l2: The chosen penalty, relative to the mean square of the features.
+        scores: `(n, c)` leave-one-out scores.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+    l2: float
+    scores: np.ndarray
+
+
+def ridge_left_out(features, targets, weight=None, penalties=PENALTIES):
+    """Solves a readout with the penalty of the smallest leave-one-out error.
+
+    Args:
+        features: `(n, k)` float32 or float64.
+        targets: `(n, c)`.
+        weight: `None` or `(n,)`, not all zero.
+        penalties: Values of `l2` to try.
+
+    Returns:
+        A `LeftOut`.
+
+    Example:
+
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> found = ridge_left_out(x, 2 * x + 1)
+    >>> np.round(found.kernel[0, 0], 3), np.round(found.bias[0], 3)
+    (np.float64(2.0), np.float64(1.0))
+    """
+    n, k = features.shape
+    if k == 0:
+        # A bias alone: a column of zeros beside it changes nothing.
+        features = np.zeros((n, 1))
+        found = ridge_left_out(features, targets, weight, penalties)
+        return found._replace(kernel=found.kernel[:0])
+    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    total, root = weight.sum(), np.sqrt(weight)
+    mean = weight @ features / total
+    target_mean = weight @ targets / total
+    rows, wanted = _centred(features, targets, mean, target_mean, root)
+    if n > k:
+        gram = blas.dsyrk(1.0, np.asfortranarray(rows, dtype=float), trans=1)
+        cross = rows.T @ wanted.astype(rows.dtype)
+        problem: _ManyRows | _FewRows = _ManyRows(
+            gram, cross, rows, wanted, weight / total
+        )
+    else:
+        problem = _FewRows(rows, wanted, weight / total)
+    return _chosen(problem, penalties, mean, target_mean, targets, root)
+
+
+def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
+    """The same from sums over many rows, of which some are at hand.
+
+    Args:
+        system: `System` of a `ReadoutState`.
+        features, targets, weight: Rows that are among those of the sums: the
+            penalty is chosen by their leave-one-out error.
+        penalties: Values of `l2` to try.
+
+    Returns:
+        A `LeftOut`, with the scores of the rows at hand.
+    """
+    root = np.sqrt(weight)
+    mean, target_mean = system.feature_mean, system.target_mean
+    rows, wanted = _centred(features, targets, mean, target_mean, root)
+    problem = _ManyRows(
+        system.gram.copy(order="F"), system.cross, rows, wanted, weight / system.weight
+    )
+    return _chosen(problem, penalties, mean, target_mean, targets, root)
+
+
+def _centred(features, targets, mean, target_mean, root):
+    """Centred rows, times the roots of their weights."""
+    rows = features - mean.astype(features.dtype)
+    rows *= root.astype(features.dtype)[:, None]
+    return rows, (targets - target_mean) * root[:, None]
+
+
+def _chosen(problem, penalties, mean, target_mean, targets, root):
+    best = None
+    for l2 in penalties:
+        gaps, coefficients = problem.left_out(l2)
+        error = float(np.einsum("nc,nc->", gaps, gaps))
+        if best is None or error < best[0]:
+            best = error, float(l2), gaps, coefficients
+    _, l2, gaps, coefficients = best
+    kernel = problem.kernel(coefficients)
+    gaps = gaps / np.where(root > 0, root, 1.0)[:, None]
+    return LeftOut(kernel, target_mean - mean @ kernel, l2, targets - gaps)
+
+
+class _ManyRows:
+    """From the k x k Gram matrix."""
+
+    def __init__(self, gram, cross, rows, targets, share):
+        self.targets, self.share = targets, share
+        values, self.vectors = linalg.eigh(
+            gram, lower=False, overwrite_a=True, check_finite=False, driver="evd"
+        )
+        self.values = np.maximum(values, 0.0)
+        self.mean_square = _positive(self.values.sum() / len(self.values))
+        self.basis = rows @ self.vectors.astype(rows.dtype)
+        self.squares = self.basis**2
+        self.cross = self.vectors.T @ cross
+
+    def left_out(self, l2):
+        inverse = 1.0 / (self.values + l2 * self.mean_square)
+        coefficients = inverse[:, None] * self.cross
+        dtype = self.basis.dtype
+        rest = 1.0 - self.share - self.squares @ inverse.astype(dtype)
+        fitted = self.basis @ coefficients.astype(dtype)
+        gaps = (self.targets - fitted) / np.maximum(rest, _SMALLEST_REST)[:, None]
+        return gaps, coefficients
+
+    def kernel(self, coefficients):
+        return self.vectors @ coefficients
+
+
+class _FewRows:
+    """From the n x n Gram matrix."""
+
+    def __init__(self, rows, targets, share):
+        self.rows, self.share = rows, share
+        gram = blas.dsyrk(1.0, np.asfortranarray(rows, dtype=float))
+        values, self.vectors = linalg.eigh(
+            gram, lower=False, overwrite_a=True, check_finite=False, driver="evd"
+        )
+        self.values = np.maximum(values, 0.0)
+        self.mean_square = _positive(self.values.sum() / rows.shape[1])
+        self.squares = self.vectors**2
+        self.cross = self.vectors.T @ targets
+
+    def left_out(self, l2):
+        penalty = l2 * self.mean_square
+        shrink = penalty / (self.values + penalty)
+        rest = self.squares @ shrink - self.share
+        residuals = self.vectors @ (shrink[:, None] * self.cross)
+        gaps = residuals / np.maximum(rest, _SMALLEST_REST)[:, None]
+        return gaps, (shrink / penalty)[:, None] * self.cross
+
+    def kernel(self, coefficients):
+        return self.rows.T.astype(float) @ (self.vectors @ coefficients)
+
+
+def _positive(value):
+    # Constant features: any positive number gives a kernel of zero.
+    return value if value > 0 else 1.0

@@ -1,0 +1,136 @@
+"""One sampled layer for a table: a few groups of units, each with its own ridge.
+
+Tables differ in what suits them: smooth functions of all columns or steep ones of a
+few, numbers as they are or their ranks. Rather than choosing, groups of units of each
+kind are fitted by themselves, each with a ridge (and for classes a temperature) from
+its leave-one-out scores, and their logits are averaged.
+
+Shapes: n rows, k units, c outputs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_swim.core.calibrate import softmax_temperature
+from keras_swim.core.left_out import ridge_left_out
+from keras_swim.core.table_units import Columns, Member, sample_units
+
+
+class Group(NamedTuple):
+    """A kind of units.
+
+    Attributes:
+        view: View of the table.
+        subset_sizes: Numbers of columns that a unit looks at, 0 for all.
+        scales: Steepnesses, each of an equal share of the units.
+    """
+
+    view: str
+    subset_sizes: tuple
+    scales: tuple
+
+
+GROUPS = (
+    Group("standard", (0,), (1.0, 2.0)),
+    Group("standard", (1, 2, 3, 4), (2.0, 4.0)),
+    Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
+)
+UNITS = 600
+# The columns themselves beside the units, smaller: they cost more penalty.
+SKIP = 0.3
+
+
+class LayerFit(NamedTuple):
+    """What `fit_layer` returns.
+
+    Attributes:
+        members: `Member`s whose scores add up to the logits (classes) or to the
+            predictions.
+        left_out: `(n, c)` leave-one-out logits or predictions.
+        l2: Chosen penalty of each member.
+    """
+
+    members: list
+    left_out: np.ndarray
+    l2: list
+
+
+def fit_layer(
+    views,
+    columns,
+    codes,
+    targets,
+    rng,
+    *,
+    sample_weight=None,
+    units=UNITS,
+    groups=GROUPS,
+    calibrate=True,
+    report=None,
+):
+    """Fits the groups and adds them up.
+
+    Args:
+        views: Dict from view to `(n, d)` float32.
+        columns: `(d,)`: column of the table behind each column of a view.
+        codes: `(n,)` class codes or `(n, c)` real targets: what pairs differ by.
+        targets: `(n, c)` one-hot or real targets: what readouts are fitted to.
+        rng: `numpy.random.Generator`.
+        sample_weight: `None` or `(n,)`.
+        units: Units of each group.
+        groups: `Group`s.
+        calibrate: Whether targets are classes, and scores should be logits.
+        report: `None`, or a function that is called after each group.
+
+    Returns:
+        A `LayerFit`.
+    """
+    weight = np.ones(len(targets)) if sample_weight is None else sample_weight
+    members, scores, penalties = [], [], []
+    for group in groups:
+        parts = _group_parts(views, columns, codes, rng, group, units, sample_weight)
+        member = Member(parts, np.empty((0, 0)), np.empty(0))
+        found = ridge_left_out(member.features(views), targets, sample_weight)
+        member = Member(parts, found.kernel, found.bias)
+        factor = 1.0 / len(groups)
+        if calibrate:
+            factor *= softmax_temperature(found.scores, targets, weight)
+        members.append(member.times(factor))
+        scores.append(factor * found.scores)
+        penalties.append(found.l2)
+        if report is not None:
+            report()
+    left_out = np.sum(scores, axis=0)
+    if calibrate:
+        # The mean of several is surer than each of them.
+        factor = softmax_temperature(left_out, targets, weight)
+        members = [member.times(factor) for member in members]
+        left_out = factor * left_out
+    return LayerFit(members, left_out, penalties)
+
+
+def _group_parts(views, columns, codes, rng, group, units, sample_weight):
+    x = views[group.view]
+    parts: list = [Columns(group.view, SKIP)]
+    if x.shape[1] == 0:
+        # Nothing but constant columns: the bias is all there is to fit.
+        return parts
+    each = np.full(len(group.scales), units // len(group.scales))
+    each[: units % len(group.scales)] += 1
+    for scale, count in zip(group.scales, each, strict=True):
+        if count:
+            parts.append(
+                sample_units(
+                    x,
+                    codes,
+                    int(count),
+                    rng,
+                    view=group.view,
+                    scale=scale,
+                    subset_sizes=group.subset_sizes,
+                    groups=columns,
+                    sample_weight=sample_weight,
+                )
+            )
+    return parts

@@ -1,0 +1,71 @@
+"""Ridge regression whose penalty is chosen by leave-one-out."""
+
+import numpy as np
+import pytest
+
+from keras_swim.core.left_out import ridge_left_out
+
+
+def solved(x, y, weight, penalty):
+    """Weighted ridge with a free bias, by the normal equations."""
+    x = np.hstack([x, np.ones((len(x), 1))])
+    ridge = penalty * np.eye(x.shape[1])
+    ridge[-1, -1] = 0.0
+    return np.linalg.solve(
+        x.T @ (weight[:, None] * x) + ridge, x.T @ (weight[:, None] * y)
+    )
+
+
+def penalty_of(x, weight, l2):
+    centred = x - weight @ x / weight.sum()
+    return l2 * (weight @ (centred**2)).sum() / x.shape[1]
+
+
+@pytest.mark.parametrize("n, k", [(40, 7), (12, 30)])
+def test_scores_are_those_of_fits_without_the_row(n, k):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, k)), rng.normal(size=(n, 2))
+    weight = rng.uniform(0.5, 2.0, size=n)
+    found = ridge_left_out(x, y, weight, penalties=[0.1])
+    penalty = penalty_of(x, weight, 0.1)
+    whole = solved(x, y, weight, penalty)
+    np.testing.assert_allclose(found.kernel, whole[:-1], atol=1e-9)
+    np.testing.assert_allclose(found.bias, whole[-1], atol=1e-9)
+    for row in range(n):
+        rest = np.arange(n) != row
+        without = solved(x[rest], y[rest], weight[rest], penalty)
+        np.testing.assert_allclose(
+            found.scores[row], x[row] @ without[:-1] + without[-1], atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("n, k", [(40, 7), (12, 30)])
+def test_a_weight_of_two_is_two_rows_but_they_leave_together(n, k):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(n, k)), rng.normal(size=(n, 1))
+    weight = np.ones(n)
+    weight[0] = 2.0
+    penalty = penalty_of(x, weight, 0.1)
+    found = ridge_left_out(x, y, weight, penalties=[0.1])
+    without = solved(x[1:], y[1:], weight[1:], penalty)
+    np.testing.assert_allclose(
+        found.scores[0], x[0] @ without[:-1] + without[-1], atol=1e-8
+    )
+
+
+def test_noise_asks_for_more_penalty():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 50))
+    clean = x[:, :1] + x[:, 1:2]
+    noisy = clean + 5 * rng.normal(size=clean.shape)
+    assert ridge_left_out(x, clean).l2 < ridge_left_out(x, noisy).l2
+
+
+@pytest.mark.parametrize("columns", [0, 2])
+def test_columns_that_say_nothing(columns):
+    y = np.arange(6.0)[:, None]
+    found = ridge_left_out(np.ones((6, columns)), y)
+    assert found.kernel.shape == (columns, 1)
+    np.testing.assert_allclose(found.kernel, 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.bias, y.mean(axis=0))
+    np.testing.assert_allclose(found.scores[0], y[1:].mean(axis=0))

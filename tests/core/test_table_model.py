@@ -1,0 +1,220 @@
+"""A sampled layer and boosted units for tables, without Keras."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from keras_swim.core.boost_units import Problem, choose_pair_units, choose_product_units
+from keras_swim.core.boosting import Boosting, CrossEntropy, SquaredError, boost
+from keras_swim.core.table_model import fit_table, merged_rows
+from keras_swim.core.table_units import total_scores
+
+QUICK = {"units": 100, "settings": Boosting(rounds=25)}
+
+
+def table_of(x):
+    return {f"x{number}": column for number, column in enumerate(x.T)}
+
+
+@pytest.fixture(scope="module")
+def conjunction():
+    """Yes where two of five columns are large: what trees are made for."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(900, 5))
+    return x, ((x[:, 0] > 0.5) & (x[:, 1] > 0.6)).astype(int)
+
+
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_classes_with_probabilities(conjunction, method):
+    x, y = conjunction
+    model = fit_table(
+        table_of(x[:600]), y[:600], classes=2, method=method, seed=0, **QUICK
+    )
+    chances = model.probabilities(table_of(x[600:]))
+    assert np.mean(chances.argmax(axis=1) == y[600:]) > 0.93
+    loss = -np.mean(np.log(chances[np.arange(300), y[600:]]))
+    left_out = special.softmax(model.left_out, axis=1)
+    expected = -np.mean(np.log(left_out[np.arange(600), y[:600]]))
+    # Held-out scores say what to expect.
+    assert abs(loss - expected) < 0.08
+
+
+def test_boosting_sees_conjunctions_better_than_the_layer(conjunction):
+    x, y = conjunction
+    right = {}
+    for method in ("layer", "boost"):
+        model = fit_table(
+            table_of(x[:600]), y[:600], classes=2, method=method, seed=1, units=100
+        )
+        found = model.probabilities(table_of(x[600:])).argmax(axis=1)
+        right[method] = np.mean(found == y[600:])
+    assert right["boost"] > right["layer"]
+
+
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_several_real_targets_in_their_own_units(method):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(500, 3))
+    y = np.stack([1e4 + 1e3 * x[:, 0] * x[:, 1], 1e-3 * np.sin(3 * x[:, 2])], axis=1)
+    model = fit_table(table_of(x[:400]), y[:400], method=method, seed=0, **QUICK)
+    gaps = model.scores(table_of(x[400:])) - y[400:]
+    assert np.all(gaps.std(axis=0) < 0.25 * y.std(axis=0))
+
+
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_weights_and_order_of_rows(method):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(80, 3)), rng.integers(0, 3, 80)
+    weight = rng.integers(0, 3, 80)
+    options = {"classes": 3, "method": method, "seed": 0, "units": 30}
+    options["settings"] = Boosting(rounds=4)
+    weighted = fit_table(table_of(x), y, sample_weight=weight, **options)
+    again, order = np.repeat(np.arange(80), weight), rng.permutation(weight.sum())
+    rows = again[order]
+    repeated = fit_table(table_of(x[rows]), y[rows], **options)
+    np.testing.assert_allclose(
+        weighted.scores(table_of(x)), repeated.scores(table_of(x)), atol=1e-5
+    )
+    # Rows of weight 0 are new to the model.
+    np.testing.assert_allclose(
+        weighted.left_out[weight == 0], weighted.scores(table_of(x))[weight == 0]
+    )
+
+
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_units_name_rows_of_the_table(conjunction, method):
+    x, y = conjunction
+    x, y = x[:300], y[:300]
+    model = fit_table(table_of(x), y, classes=2, method=method, seed=0, **QUICK)
+    views = model.views(table_of(x))
+    seen = 0
+    for member in model.members:
+        for part in member.parts:
+            if hasattr(part, "kernel"):
+                a, b = part.pairs.T
+                pre = views[part.view] @ part.kernel + part.bias
+                units = np.arange(len(a))
+                # Half way between its rows a unit is zero.
+                middle = 0.5 * (pre[a, units] + pre[b, units])
+                np.testing.assert_allclose(middle, 0.0, atol=1e-3)
+                seen += len(a)
+            elif hasattr(part, "slopes"):
+                a, b = part.pairs.T
+                units = np.arange(len(a))
+                phi = part.features(views)
+                assert np.all(phi[b, units] > phi[a, units])
+                seen += len(a)
+    assert seen >= 300
+
+
+def test_products_are_found_where_they_pay():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(2000, 6)).astype("float32")
+    both = ((x[:, 2] > 0) & (x[:, 4] < 0)).astype("float32")[:, None]
+    gradient = both - both.mean()
+    problem = Problem(
+        x.T.copy(), gradient, np.ones_like(gradient), np.arange(2000), 1.0
+    )
+    units = choose_product_units(problem, 8, 16, rng, (8.0,), 3, "standard")
+    gains = problem.gains(units.features({"standard": x}).T)
+    best = units.columns[gains.argmax()][units.slopes[gains.argmax()] != 0]
+    assert {2, 4} <= set(best.tolist())
+    # No unit of one column can do as well.
+    kernel, bias, _ = choose_pair_units(
+        problem, 8, 16, rng, np.arange(6), np.array([1]), (4.0,)
+    )
+    assert gains.max() > 1.2 * problem.gains(np.tanh(x @ kernel + bias).T).max()
+
+
+@pytest.mark.parametrize("kind", ["one logit", "classes", "numbers"])
+def test_derivatives(kind):
+    rng = np.random.default_rng(0)
+    loss = SquaredError() if kind == "numbers" else CrossEntropy()
+    c = {"one logit": 1, "classes": 4, "numbers": 2}[kind]
+    scores = rng.normal(size=(1, c))
+    targets = {
+        "one logit": np.ones((1, 1)),
+        "classes": np.eye(4)[:1],
+        "numbers": rng.normal(size=(1, 2)),
+    }[kind]
+    gradient, curvature = loss.derivatives(scores, targets)
+    scale = 0.5 if kind == "numbers" else 1.0
+    one, step = np.ones(1), 1e-4
+    for output in range(c):
+        move = step * np.eye(c)[output]
+        up, middle, down = (
+            scale * loss.loss(scores + sign * move, targets, one) for sign in (1, 0, -1)
+        )
+        np.testing.assert_allclose(
+            -gradient[0, output], (up - down) / (2 * step), atol=1e-6
+        )
+        second = (up - 2 * middle + down) / step**2
+        factor = 4 / 3 if kind == "classes" else 1.0
+        np.testing.assert_allclose(curvature[0, output], factor * second, atol=1e-3)
+
+
+def test_boosting_stops_and_keeps_the_best_round():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4)).astype("float32")
+    y = rng.integers(0, 2, 300)[:, None].astype(float)  # Nothing to learn.
+    one = np.ones(200), np.ones(100)
+    found = boost(
+        x[:200], y[:200], x[200:], y[200:], CrossEntropy(), rng, np.arange(4),
+        Boosting(), *one,
+    )  # fmt: skip
+    assert found.rounds == int(np.argmin(found.losses))
+    assert len(found.losses) <= found.rounds + Boosting().patience + 1
+    held = found.member.scores({"standard": x[200:]})
+    np.testing.assert_allclose(held, found.held_scores, atol=1e-4)
+
+
+def test_copies_are_merged():
+    table = {
+        "a": np.array([1.0, np.nan, 1.0, np.nan, 1.0]),
+        "b": np.array(["x", None, "x", None, ""], dtype=object),
+    }
+    first, copy_of, weight = merged_rows(table, np.array([0, 1, 0, 1, 0]))
+    assert len(first) == 3 and sorted(weight) == [1, 2, 2]
+    assert copy_of[0] == copy_of[2] and copy_of[1] == copy_of[3]
+
+
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_hard_tables(method):
+    rng = np.random.default_rng(0)
+    n = 60
+    options = {"method": method, "seed": 0, **QUICK}
+    table = {
+        "number": rng.normal(size=n),
+        "constant": np.ones(n),
+        "missing": np.full(n, np.nan),
+        "huge": 10.0 ** rng.uniform(-300, 300, n),
+        "letter": rng.choice(list("abcdefgh"), n).astype(object),
+    }
+    y = np.arange(n) % 26
+    model = fit_table(table, y, classes=26, **options)
+    new = {**table, "letter": np.full(n, "unseen", dtype=object)}
+    assert np.isfinite(model.scores(new)).all()
+    # Nothing but contradictions: the same row with every label.
+    same = {"number": np.zeros(n)}
+    model = fit_table(same, y % 2, classes=2, **options)
+    np.testing.assert_allclose(model.probabilities(same), 0.5, atol=0.1)
+    two = {"number": np.array([0.0, 1.0])}
+    assert fit_table(two, np.array([0, 1]), classes=2, **options).scores(two).shape
+
+
+def test_one_row_is_refused():
+    with pytest.raises(ValueError, match="n_samples=1"):
+        fit_table({"a": np.zeros(3)}, np.zeros(3, int), classes=2)
+
+
+def test_scores_do_not_depend_on_the_rows_beside():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    model = fit_table(table_of(x), y, classes=2, seed=0, units=50)
+    views = model.views(table_of(x))
+    one = {view: matrix[:1] for view, matrix in views.items()}
+    np.testing.assert_allclose(
+        total_scores(model.members, one),
+        total_scores(model.members, views)[:1],
+        rtol=1e-9,
+    )
