@@ -74,10 +74,14 @@ def adam(x, y, seed, held=0.0):
             keras.layers.Dense(10, activation="softmax"),
         ]
     )
-    model.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy")
+    model.compile(
+        keras.optimizers.Adam(1e-3),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
     # The last epoch may be a bad one: the weights of the best are kept.
     stop = keras.callbacks.EarlyStopping(
-        "val_loss" if held else "loss", patience=10, restore_best_weights=True
+        "val_accuracy" if held else "loss", patience=10, restore_best_weights=True
     )
     model.fit(
         x,

@@ -2,6 +2,7 @@
 
 from keras_swim import _command  # noqa: F401  (first: it silences TensorFlow)
 from keras_swim._version import __version__
+from keras_swim.build.boost import SwimBoost
 from keras_swim.build.heads import SwimHead
 from keras_swim.build.mlp import SwimMLP
 from keras_swim.core.readout import ReadoutState
@@ -19,6 +20,7 @@ __all__ = [
     "FineTune",
     "ReadoutState",
     "SampledDense",
+    "SwimBoost",
     "SwimClassifier",
     "SwimHead",
     "SwimMLP",

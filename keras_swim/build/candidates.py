@@ -14,8 +14,8 @@ class Candidate(NamedTuple):
     Attributes:
         settings: What it was built with.
         selection: Its `Selection`.
-        loss: Held-out value (squared error, or share of wrong answers) of the width
-            and penalty that were chosen for it.
+        loss: Held-out value (squared error, for classes log loss; or share of wrong
+            answers) of the width and penalty that were chosen for it.
         best: The smallest value over its widths and penalties.
         best_error: Standard error of `best`.
     """
@@ -77,10 +77,15 @@ def _candidate(settings, selection):
     values = np.where(np.isfinite(values), values, np.inf)
     best = surface.choose(selection.metric, "best")
     chosen = surface.choose(selection.metric, selection.rule)
+    # In units of what models are compared by: squared error tells widths and
+    # penalties of one model apart, but not one model from another.
+    unit = 1.0
+    if selection.metric == "loss" and values[chosen] > 0:
+        unit = selection.metrics["loss"] / values[chosen]
     return Candidate(
         settings,
         selection,
-        float(values[chosen]),
-        float(values[best]),
-        float(np.nan_to_num(errors[best])),
+        float(unit * values[chosen]),
+        float(unit * values[best]),
+        float(unit * np.nan_to_num(errors[best])),
     )

@@ -68,7 +68,7 @@ def SwimMLP(
     >>> model.predict(x, verbose=0).shape, history.history["cv_r2"][0] > 0.9
     ((500, 1), True)
     """
-    _check_outputs(num_outputs, output_activation)
+    check_outputs(num_outputs, output_activation)
     widths = _widths(units, hidden_layers)
     shape = _shape(input_shape)
     if skip and widths and shape is None:
@@ -116,7 +116,8 @@ def _through(layers, tensor):
     return tensor
 
 
-def _check_outputs(num_outputs, output_activation):
+def check_outputs(num_outputs, output_activation):
+    """Raises unless there can be so many outputs with this activation."""
     if not _is_count(num_outputs, 1):
         raise ValueError(
             "`num_outputs` must be a positive integer. Received: "

@@ -6,6 +6,7 @@ each category with one column for what it does not know), and are not centred: t
 kernels' rows are put in that order, and the shares go into the biases.
 """
 
+import re
 from typing import NamedTuple
 
 import keras
@@ -14,13 +15,17 @@ import numpy as np
 from keras_swim.core.boost_units import ProductUnits
 from keras_swim.core.table_columns import NumberColumn
 from keras_swim.core.table_units import Columns, PairUnits
-from keras_swim.layers.labeled_dense import LabeledDense
 from keras_swim.layers.number_columns import NumberColumns
 from keras_swim.layers.sampled_dense import SampledDense
 from keras_swim.layers.sampled_products import SampledProducts
+from keras_swim.layers.table_readout import TableReadout
 
 # What a missing category is called in the model's input.
 MISSING_TEXT = ""
+# Names of the model's layers, which its inputs must not have.
+_LAYERS = re.compile(
+    r"hidden|predictions|(numbers_)?(standard|normal)|numbers|category_\d+|units_\d+_\d+"
+)
 
 
 class _Rows(NamedTuple):
@@ -47,19 +52,22 @@ class _Rows(NamedTuple):
         return bias - np.tensordot(self.shares, kernel, (0, 0))
 
 
-def table_model(model, kinds, *, named=True, class_names=None, name="swim_table"):
+def table_model(
+    model, kinds, *, named=True, class_names=None, target=None, name="swim_table"
+):
     """Builds the Keras model.
 
     Args:
         model: `keras_swim.core.table_model.TableModel`.
         kinds: Dict from the name of each column to whether it has categories.
-        named: Whether the model takes a dict of columns (a slash in a name becomes
-            an underscore); otherwise one `(n, d)` array of numbers.
+        named: Whether the model takes a dict of columns (see `input_names`);
+            otherwise one `(n, d)` array of numbers.
         class_names: `None`, or a name for each class.
+        target: `None`, or the name of what is predicted.
         name: Name of the model.
 
     Returns:
-        A `keras.Model`.
+        A `keras.Model`. Its last layer, a `TableReadout`, names the columns.
     """
     texts = [column for column, categories in kinds.items() if categories]
     if texts and keras.backend.backend() != "tensorflow":
@@ -71,7 +79,8 @@ def table_model(model, kinds, *, named=True, class_names=None, name="swim_table"
         raise ValueError(
             "A model with text columns takes a dict of columns: fit it to a data frame."
         )
-    inputs, numbers, categories = _inputs(kinds, named)
+    names = input_names(kinds)
+    inputs, numbers, categories = _inputs(kinds, names if named else None)
     views, rows = _views(model.columns, kinds, numbers, categories)
     features, kernels = [], []
     bias = np.array(model.target_mean, dtype=float)
@@ -93,8 +102,16 @@ def table_model(model, kinds, *, named=True, class_names=None, name="swim_table"
     hidden = features[0]
     if len(features) > 1:
         hidden = keras.layers.Concatenate(name="hidden")(features)
-    readout = LabeledDense(
+    columns = None
+    if named:
+        columns = [
+            {"name": column, "input": names[column], "categories": text}
+            for column, text in kinds.items()
+        ]
+    readout = TableReadout(
         len(bias),
+        columns=columns,
+        target=target,
         class_names=class_names,
         activation=None if model.classes is None else "softmax",
         name="predictions",
@@ -104,15 +121,41 @@ def table_model(model, kinds, *, named=True, class_names=None, name="swim_table"
     return keras.Model(inputs, outputs, name=name)
 
 
-def _inputs(kinds, named):
+def input_names(columns):
+    """The names of a model's inputs, which are those of the columns where they can be.
+
+    Keras allows no slash in a name, and no name twice, those of layers included: a
+    slash becomes an underscore, and a name that is taken gets one at its end.
+
+    Args:
+        columns: Names of the columns.
+
+    Returns:
+        Dict from column to name.
+
+    Example:
+
+    >>> input_names(["age", "km/h", "km_h", "numbers"])
+    {'age': 'age', 'km/h': 'km_h', 'km_h': 'km_h_', 'numbers': 'numbers_'}
+    """
+    names: dict = {}
+    for column in columns:
+        name = str(column).replace("/", "_") or "_"
+        while name in names.values() or _LAYERS.fullmatch(name):
+            name += "_"
+        names[column] = name
+    return names
+
+
+def _inputs(kinds, names):
     """The model's inputs, the numbers as one tensor, categories by name."""
-    if not named:
+    if names is None:
         array = keras.Input((len(kinds),), dtype="float32", name="columns")
         return array, array, {}
     inputs, numbers, categories = {}, [], {}
     for column, text in kinds.items():
-        # Keras wants the keys as names, and no slash in a name.
-        name = str(column).replace("/", "_")
+        # Keras wants the keys as names.
+        name = names[column]
         tensor = keras.Input((1,), dtype="string" if text else "float32", name=name)
         inputs[name] = tensor
         if text:

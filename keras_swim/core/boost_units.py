@@ -116,7 +116,7 @@ def choose_pair_units(problem, count, tries, rng, groups, subset_sizes, scales):
         for here in (np.flatnonzero(sizes == size) for size in np.unique(sizes))
     ]
     taken = np.concatenate(chosen)
-    taken = rng.permutation(taken[weight[taken] > 0])
+    taken = rng.permutation(taken[weight[taken] > 0])[: count * tries]
     s1 = constants_for("tanh")[0] * rng.choice(scales, len(taken))
     kernel = step[taken] * (s1 / square[taken])[:, None].astype("float32")
     middle = 0.5 * (problem.x[:, i[taken]] + problem.x[:, j[taken]])

@@ -60,18 +60,25 @@ class Boosting:
 
 
 class CrossEntropy:
-    """Log loss of one logit (yes or no) or of c logits (classes)."""
+    """Log loss of c logits, of which one is right.
+
+    Args:
+        separate: Whether each logit is a yes or no of its own.
+    """
+
+    def __init__(self, separate=False):
+        self.separate = separate
 
     def start(self, targets, weight):
         share = weight @ targets / weight.sum()
-        if targets.shape[1] == 1:
+        if self.separate:
             share = np.clip(share, _SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
             return np.log(share / (1 - share))
         return np.log(np.maximum(share, _SMALLEST_SHARE))
 
     def derivatives(self, scores, targets):
         """Minus the gradient, and the curvature."""
-        if targets.shape[1] == 1:
+        if self.separate:
             p = special.expit(scores)
             return targets - p, np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
         p = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -81,8 +88,8 @@ class CrossEntropy:
         return targets - p, factor * np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
 
     def loss(self, scores, targets, weight):
-        if targets.shape[1] == 1:
-            each = np.logaddexp(0, scores[:, 0]) - targets[:, 0] * scores[:, 0]
+        if self.separate:
+            each = (np.logaddexp(0, scores) - targets * scores).sum(axis=1)
         else:
             each = special.logsumexp(scores, axis=1) - (targets * scores).sum(axis=1)
         return float(weight @ each / weight.sum())
@@ -110,12 +117,17 @@ class Boosted(NamedTuple):
         held_scores: `(m, c)` scores of the held-out rows.
         losses: Held-out loss of the start and after each round.
         rounds: Number of rounds that were kept.
+        start: `(c,)` scores before the first round.
+        blocks: For each of these rounds the pair units (kernel, bias, pairs), the
+            `ProductUnits` or `None`, and the readout with the intercept last.
     """
 
     member: Member
     held_scores: np.ndarray
     losses: list
     rounds: int
+    start: np.ndarray
+    blocks: list
 
 
 def boost(
@@ -127,7 +139,7 @@ def boost(
         x: `(n, d)` float32, the standard view of a table.
         targets: `(n, c)`: one-hot, 0 and 1, or real numbers.
         held_x, held_targets: Rows that say when to stop.
-        loss: `CrossEntropy()` or `SquaredError()`.
+        loss: `CrossEntropy` or `SquaredError`.
         rng: `numpy.random.Generator`.
         groups: `(d,)` column of the table behind each column.
         settings: `Boosting`.
@@ -162,7 +174,9 @@ def boost(
         losses.append(loss.loss(scores[n:], held_targets, held_weight))
         if losses[-1] < best - 1e-6:
             best, kept, held_scores = losses[-1], len(blocks), scores[n:].copy()
-    return Boosted(_merged(blocks[:kept], start, x), held_scores, losses, kept)
+    blocks = blocks[:kept]
+    member = _merged(blocks, start)
+    return Boosted(member, held_scores, losses, kept, start, blocks)
 
 
 def _some_rows(n, most, rng):
@@ -221,7 +235,7 @@ def _solve(phi, problem):
     return readout
 
 
-def _merged(blocks, start, x):
+def _merged(blocks, start):
     """All rounds as one `Member`."""
     if not blocks:
         return Member([], np.zeros((0, len(start))), start.astype(float))

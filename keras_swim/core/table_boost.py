@@ -76,7 +76,7 @@ def fit_boost(
     # Two classes have one logit.
     one = classes and targets.shape[1] == 2
     wanted = targets[:, 1:] if one else targets
-    loss = CrossEntropy() if classes else SquaredError()
+    loss = CrossEntropy(separate=one) if classes else SquaredError()
     x = views["standard"]
     if len(x) < _FEWEST_ROWS or x.shape[1] == 0:
         # Nothing to deal to folds, or nothing to look at.
@@ -116,10 +116,10 @@ def fit_boost(
         if report is not None:
             report()
     if one:
-        held = _both_sides(held)
+        held = both_sides(held)
         members = [
             replace(
-                member, kernel=_both_sides(member.kernel), bias=_both_sides(member.bias)
+                member, kernel=both_sides(member.kernel), bias=both_sides(member.bias)
             )
             for member in members
         ]
@@ -150,7 +150,8 @@ def _renumbered(member, rows):
     return replace(member, parts=parts)
 
 
-def _both_sides(logit):
+def both_sides(logit):
+    """Two logits that say the same as one."""
     return np.concatenate([-0.5 * logit, 0.5 * logit], axis=-1)
 
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-import keras
-
 from keras_swim.fit.augmentation import as_augmentation, refuse_cached_copies
+from keras_swim.fit.boosted import fit_boosted, is_boosted
 from keras_swim.fit.cache import Cache
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
 from keras_swim.fit.hidden import sample_hidden
+from keras_swim.fit.one_epoch import begin, end
 from keras_swim.fit.options import check_options
 from keras_swim.fit.plan import make_plan
 from keras_swim.fit.prepare import check_first, load_rows, open_data
@@ -45,7 +45,7 @@ def swim_fit(
     statistics, and so does a `Normalization` that has none yet, both from at
     most `max(4 * units, 10000)` rows. Softmax and sigmoid outputs are
     calibrated on held-out rows. Frozen layers, for example a whole backbone,
-    run once per row.
+    run once per row. The blocks of a `SwimBoost` are fitted by boosting instead.
 
     Args:
         model: Keras model: Sequential, Functional, or subclassed with a `call`
@@ -125,6 +125,26 @@ def swim_fit(
     >>> history.history["cv_accuracy"][0] > 0.8
     True
     """
+    if is_boosted(model):
+        return fit_boosted(
+            model,
+            x,
+            y,
+            validation_data=validation_data,
+            validation_split=validation_split,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
+            seed=seed,
+            callbacks=callbacks,
+            verbose=verbose,
+            others={
+                "l2": (l2, "auto"),
+                "solver": (solver, "auto"),
+                "keep_state": (keep_state, False),
+                "cache_dir": (cache_dir, None),
+                "augmentation": (augmentation, None),
+            },
+        )
     cache = None if cache_dir is None else Cache(cache_dir)
     augment = as_augmentation(augmentation, copies)
     refuse_cached_copies(cache, augment)
@@ -148,13 +168,8 @@ def swim_fit(
             "`keep_state=True` is for models with one output. Received: a model "
             f"with {len(plan.readouts)}."
         )
-    callbacks = keras.callbacks.CallbackList(
-        callbacks, add_history=True, model=model, epochs=1, steps=1, verbose=0
-    )
     before = weights_of(plan.fitted_layers)
-    callbacks.on_train_begin()
-    callbacks.on_epoch_begin(0)
-    callbacks.on_train_batch_begin(0)
+    told = begin(callbacks, model)
     data = None
     try:
         data = load_rows(plan, reader, options, class_weight, progress, cache, augment)
@@ -183,12 +198,7 @@ def swim_fit(
     finally:
         if data is not None:
             data.rows.close()
-    logs.update({f"seconds_{name}": s for name, s in progress.seconds.items()})
-    logs["seconds"] = progress.total_seconds
-    progress.say(_summary(logs))
-    callbacks.on_train_batch_end(0, logs)
-    callbacks.on_epoch_end(0, logs)
-    callbacks.on_train_end(logs)
+    end(told, logs, progress)
     if keep_state:
         (model.history.state,) = states
         model.history.state.class_weighted = class_weight is not None
@@ -211,12 +221,3 @@ def _sums_bytes(plan, readout, rows):
     width = plan.graph.tensors[readout.features].shape[-1] or 0
     # The Gram matrix (or the rows), and its centred copy.
     return 8 * width * min(rows, width) * 2
-
-
-def _summary(logs):
-    parts = [
-        f"{name}: {value:.4g}"
-        for name, value in logs.items()
-        if not name.startswith("seconds") and not name.endswith("temperature")
-    ]
-    return f"{logs['seconds']:.1f}s - " + " - ".join(parts)

@@ -87,8 +87,9 @@ def swim_select(
         scales: Values of the last sampled layer's `scale` to try. Defaults to
             its own.
         seeds: Seeds to try. Defaults to `seed`.
-        metric: `"loss"` (squared error: smoother, and chooses as well) or
-            `"accuracy"`.
+        metric: `"loss"` or `"accuracy"`. Loss is squared error, which is smoother
+            and chooses as well; scales and seeds of classifiers are compared by
+            log loss.
         rule: `"best"`, or `"one_standard_error"`: the smallest width within one
             standard error of the best.
         batch_size, sample_weight, class_weight, seed, verbose, sums_dtype,
@@ -153,7 +154,7 @@ def swim_select(
             )
             surface = widened_surface(judge, penalties, l2 is None, metric, rule)
             surfaces[variant] = surface
-            found = surface.metric(metric)[0][surface.choose(metric, "best")]
+            found = _variant_loss(judge, surface, metric)
             if best is None or found < best[0]:
                 if best is not None:
                     best[2].close()
@@ -199,6 +200,23 @@ def _judge(method, common, held, folds):
     if method == "folds":
         return ByFolds(*common, folds)
     return ByLeaveOneOut(*common)
+
+
+def _variant_loss(judge, surface, metric):
+    """What scales and seeds are compared by.
+
+    Inside one of them squared error is the smoother guide. Between them it is a wrong
+    one: steeper units fit one-hot targets better and classes worse. Log loss, with
+    the temperature that the model would get, tells them apart.
+    """
+    at = surface.choose(metric, "best")
+    if metric != "loss" or not judge.readout.calibrated:
+        return surface.metric(metric)[0][at]
+    width, l2 = int(surface.widths[at[0]]), float(surface.l2[at[1]])
+    scores, targets, weight = judge.held_out(width, l2)
+    temperature = judge.readout.temperature(scores, targets, weight)
+    found = held_out_metrics(judge.readout, scores, targets, weight, temperature)
+    return found["loss"]
 
 
 def widened_surface(judge, penalties, widen, metric, rule):

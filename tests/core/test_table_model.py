@@ -129,7 +129,7 @@ def test_products_are_found_where_they_pay():
 @pytest.mark.parametrize("kind", ["one logit", "classes", "numbers"])
 def test_derivatives(kind):
     rng = np.random.default_rng(0)
-    loss = SquaredError() if kind == "numbers" else CrossEntropy()
+    loss = SquaredError() if kind == "numbers" else CrossEntropy(kind == "one logit")
     c = {"one logit": 1, "classes": 4, "numbers": 2}[kind]
     scores = rng.normal(size=(1, c))
     targets = {
@@ -159,8 +159,8 @@ def test_boosting_stops_and_keeps_the_best_round():
     y = rng.integers(0, 2, 300)[:, None].astype(float)  # Nothing to learn.
     one = np.ones(200), np.ones(100)
     found = boost(
-        x[:200], y[:200], x[200:], y[200:], CrossEntropy(), rng, np.arange(4),
-        Boosting(), *one,
+        x[:200], y[:200], x[200:], y[200:], CrossEntropy(separate=True), rng,
+        np.arange(4), Boosting(), *one,
     )  # fmt: skip
     assert found.rounds == int(np.argmin(found.losses))
     assert len(found.losses) <= found.rounds + Boosting().patience + 1
