@@ -26,3 +26,11 @@ def share(text):
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"0 or more and below 1, not {text!r}")
     return value
+
+
+def separator(text):
+    """What separates the fields of a table: `auto`, `tab`, or one character."""
+    found = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if found != "auto" and (len(found) != 1 or found in '"\r\n'):
+        raise argparse.ArgumentTypeError(f"auto, tab or one character, not {text!r}")
+    return found

@@ -18,6 +18,8 @@ _EXAMPLES = """examples:
   keras-swim fit photos --backbone ResNet50 --out model.keras --report report.html
   keras-swim predict model.keras new/*.jpg
   keras-swim evaluate model.keras test_photos
+  keras-swim fit table.csv --target price --out model.keras --report report.html
+  keras-swim predict model.keras new.csv --format csv
 """
 
 
@@ -62,8 +64,8 @@ def _is_explained(error):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="keras-swim",
-        description="Image classifiers in seconds: one pass of a pretrained "
-        "network, a sampled head, calibrated probabilities.",
+        description="Models of images and of tables in seconds, without gradient "
+        "descent: sampled units, a solved readout, calibrated probabilities.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

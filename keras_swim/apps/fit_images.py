@@ -12,6 +12,7 @@ import numpy as np
 from keras_swim.apps.console import CommandError, say, size
 from keras_swim.apps.feature_store import FeatureStore
 from keras_swim.apps.image_rows import ImageRows, check_equal_sizes, input_kind
+from keras_swim.apps.stages import timed
 from keras_swim.apps.wording import counted, seconds
 from keras_swim.build.backbones import RECIPES, get_backbone
 from keras_swim.build.heads import SwimHead, split_head
@@ -114,7 +115,7 @@ def fit_images(settings, training, validation):
     """
     stages: dict[str, float] = {}
     parts = [training] if validation is None else [training, validation]
-    with _timed(stages, "loading the backbone"):
+    with timed(stages, "loading the backbone"):
         build = _builder(settings, load_backbone(settings), training.class_names)
         model = build()
         to_features, head = split_head(model)
@@ -122,7 +123,7 @@ def fit_images(settings, training, validation):
         settings.cache, fingerprint(to_features.layers), to_features.output.shape[-1]
     )
     try:
-        with _timed(stages, "backbone on all images"):
+        with timed(stages, "backbone on all images"):
             features = _features(to_features, parts, store, settings.batch_size)
         fitted = Fitted(model, head, *features, stages=stages)
         _fit_head(fitted, build, training, settings)
@@ -192,7 +193,7 @@ def _fit_head(fitted, build, training, settings):
     options = {"class_weight": settings.class_weight, "seed": settings.seed}
     if settings.select:
         say("Choosing transform, skip, scale, width and ridge by honest folds.")
-        with _timed(fitted.stages, "selection"):
+        with timed(fitted.stages, "selection"):
             choice = select_head(
                 build,
                 fitted.features,
@@ -206,7 +207,7 @@ def _fit_head(fitted, build, training, settings):
         _, fitted.head = split_head(choice.model)
         say(f"Chosen: {_words(choice.settings, choice.selection)}.")
         return
-    with _timed(fitted.stages, "sampling and solving"):
+    with timed(fitted.stages, "sampling and solving"):
         fitted.history = swim_fit(
             fitted.head,
             fitted.features,
@@ -236,7 +237,7 @@ def _tune(fitted, training, validation, settings):
     model = fitted.model
     kind = input_kind(model)
     say(f"Fine-tuning for {counted(settings.fine_tune, 'epoch')}.")
-    with _timed(fitted.stages, "fine-tuning"):
+    with timed(fitted.stages, "fine-tuning"):
         history = fine_tune(
             model,
             _rows(training, kind, settings, shuffle=True),
@@ -246,7 +247,7 @@ def _tune(fitted, training, validation, settings):
     fitted.tuning = history.fine_tune
     # The report is about the model as it is now.
     to_features, fitted.head = split_head(model)
-    with _timed(fitted.stages, "features after fine-tuning"):
+    with timed(fitted.stages, "features after fine-tuning"):
         fitted.features, fitted.validation_features = (
             to_features.predict(ImageRows(part.paths, None, kind, settings.batch_size))
             for part in (training, validation)
@@ -266,17 +267,3 @@ def _rows(images, kind, settings, shuffle=False):
         weights=weights,
         shuffle=settings.seed if shuffle else None,
     )
-
-
-class _timed:
-    """Adds the seconds of a block to a dict."""
-
-    def __init__(self, stages, name):
-        self._stages, self._name = stages, name
-
-    def __enter__(self):
-        self._start = time.perf_counter()
-
-    def __exit__(self, *_):
-        spent = time.perf_counter() - self._start
-        self._stages[self._name] = self._stages.get(self._name, 0.0) + spent

@@ -3,31 +3,34 @@
 import json
 from pathlib import Path
 
+from keras_swim.apps import predict_table
+from keras_swim.apps.answers import FORMATS, written
 from keras_swim.apps.argument_types import positive
 from keras_swim.apps.console import CommandError, replacing, say, some, warn
 from keras_swim.apps.folders import Problem, find_images, scan_folder
 from keras_swim.apps.image_files import ImageError, check_image
-from keras_swim.apps.predict_images import (
-    FORMATS,
-    load,
-    names_of,
-    predict_images,
-    written,
-)
+from keras_swim.apps.model_files import load
+from keras_swim.apps.option_groups import OptionGroup
+from keras_swim.apps.predict_images import names_of, predict_images
 from keras_swim.apps.report.scores import class_scores, class_table, confusion_counts
+from keras_swim.apps.table_files import is_table
 from keras_swim.apps.wording import counted
 from keras_swim.layers.labeled_dense import class_names
+from keras_swim.layers.table_readout import table_readout
 
 
 def add_to(commands):
     """Adds the commands to a parser's subparsers."""
     predict = commands.add_parser(
         "predict",
-        help="say what is in images",
-        description="Prints a label and its probability for each image.",
+        help="say what is in images, or predict the rows of a table",
+        description="Prints a label and its probability (or a number, where the model "
+        "predicts numbers) for each image, or for each row of a table.",
     )
     predict.add_argument("model", help="file written by keras-swim fit")
-    predict.add_argument("images", nargs="+", help="image files, or folders of them")
+    predict.add_argument(
+        "data", nargs="+", help="image files, or folders of them; or one CSV file"
+    )
     predict.add_argument(
         "--format", choices=FORMATS, default="text", help="(default: text)"
     )
@@ -38,36 +41,63 @@ def add_to(commands):
         help="classes to name in the text (default: 1)",
     )
     predict.add_argument("--out", metavar="FILE", help="write there instead")
-    predict.set_defaults(run=run_predict)
 
     evaluate = commands.add_parser(
         "evaluate",
-        help="measure a model on a folder with one folder of images a class",
+        help="measure a model on a folder of images, or on a table",
         description="Measures a model on a folder with one folder of images for each "
-        "class.",
+        "class, or on a table with the target.",
     )
     evaluate.add_argument("model", help="file written by keras-swim fit")
-    evaluate.add_argument("folder", help="folder with one folder of images a class")
+    evaluate.add_argument(
+        "data", help="folder with one folder of images a class, or a CSV file"
+    )
     evaluate.add_argument("--json", action="store_true", help="print JSON")
-    evaluate.set_defaults(run=run_evaluate)
-    for command in (predict, evaluate):
-        command.add_argument(
+    for command, of_images, of_table in (
+        (predict, run_predict, predict_table.run_predict),
+        (evaluate, run_evaluate, predict_table.run_evaluate),
+    ):
+        tables = OptionGroup(command, "tables")
+        predict_table.add_options(tables)
+        images = OptionGroup(command, "images")
+        images.add(
             "--bad-files",
             choices=["skip", "refuse"],
             default="skip",
             help="what to do about files that cannot be used (default: skip)",
         )
-        command.add_argument("--batch-size", type=positive, default=32)
+        images.add("--batch-size", type=positive, default=32)
+        command.set_defaults(run=_chooser(images, of_images, tables, of_table))
+
+
+def _chooser(images, of_images, tables, of_table):
+    """The function that carries a command out, for images or for a table."""
+
+    def run(arguments):
+        data = arguments.data if isinstance(arguments.data, list) else [arguments.data]
+        found = [path for path in data if is_table(path)]
+        if not found:
+            tables.refuse(arguments, f"{data[0]} is no CSV file")
+            return of_images(images.completed(arguments))
+        if len(data) > 1:
+            raise CommandError(
+                f"Pass one table at a time, and no images beside it. Received: "
+                f"{', '.join(data[:5])}."
+            )
+        images.refuse(arguments, f"{found[0]} is a table")
+        return of_table(tables.completed(arguments), found[0])
+
+    return run
 
 
 def run_predict(arguments):
-    """Carries `predict` out."""
-    paths, problems = find_images(arguments.images)
+    """Carries `predict` out, for images."""
+    paths, problems = find_images(arguments.data)
     paths, unreadable = _readable(paths)
     _treat(problems + unreadable, arguments.bad_files)
     if not paths:
         raise CommandError("There is no image to look at.")
-    model = load(arguments.model)
+    model = _load(arguments.model)
     outputs = predict_images(model, paths, arguments.batch_size, verbose=0)
     activation = getattr(model.layers[-1].activation, "__name__", "linear")
     text = written(
@@ -82,10 +112,10 @@ def run_predict(arguments):
 
 
 def run_evaluate(arguments):
-    """Carries `evaluate` out."""
-    if not Path(arguments.folder).is_dir():
-        raise CommandError(f"There is no folder {arguments.folder}.")
-    model = load(arguments.model)
+    """Carries `evaluate` out, for images."""
+    if not Path(arguments.data).is_dir():
+        raise CommandError(f"There is no folder {arguments.data}.")
+    model = _load(arguments.model)
     known = class_names(model)
     if known is None:
         raise CommandError(
@@ -93,7 +123,7 @@ def run_evaluate(arguments):
             "folders cannot be told. Fit it with `keras-swim fit`, or build it with "
             "`SwimHead(..., class_names=...)`."
         )
-    scan = scan_folder(arguments.folder, known)
+    scan = scan_folder(arguments.data, known)
     _treat(scan.problems, arguments.bad_files)
     images = scan.images
     outputs = predict_images(
@@ -121,6 +151,16 @@ def run_evaluate(arguments):
         f"({scores['low']:.4f} to {scores['high']:.4f} with 95 % confidence), log loss "
         f"{scores['loss']:.4f}."
     )
+
+
+def _load(path):
+    model = load(path)
+    if table_readout(model) is not None:
+        raise CommandError(
+            f"{path} is a model for tables. Pass it a CSV file, whose name ends with "
+            ".csv, .tsv or .csv.gz."
+        )
+    return model
 
 
 def _share(value):

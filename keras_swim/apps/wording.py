@@ -40,13 +40,14 @@ def shown(value):
 
     Example:
 
-    >>> shown("<b>"), shown(1234567), shown(0.123456)
-    ('&lt;b&gt;', '1234567', '0.1235')
+    >>> shown("<b>"), shown(1234567), shown(0.123456), shown(250123.4)
+    ('&lt;b&gt;', '1234567', '0.1235', '250123')
     """
     if value is None:
         return DASH
     if isinstance(value, float):
-        return f"{value:.4g}"
+        # All digits before the point: no powers of ten for prices.
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
     return escape(str(value))
 
 

@@ -118,7 +118,7 @@ def findings(
     }
     if unseen is not None:
         found["mistakes"] = mistakes(unseen, labels)
-        found.update(_unseen(unseen, labels))
+        found.update(unseen_findings(unseen, labels))
     if selection is not None:
         found["widths"] = _widths(selection)
     if tuning is not None:
@@ -164,8 +164,13 @@ def _labels(model, train, given):
     return names
 
 
-def _unseen(unseen, labels):
-    """What only rows can tell that the model has not seen."""
+def unseen_findings(unseen, labels):
+    """What only rows can tell that the model has not seen: part of the dict.
+
+    Args:
+        unseen: `Judged` validation rows.
+        labels: A name for each class, or for each output of a regression.
+    """
     if not unseen.is_classes:
         return {"regression": regression_outputs(unseen, labels)}
     counts = scores.confusion_counts(unseen.targets, unseen.predicted, len(labels))

@@ -25,6 +25,8 @@ class Judged:
         outputs: `(n, c)` probabilities, or predicted values.
         names: `None`, or a name for each row.
         thumbnail: `None`, or a function of part and row: JPEG bytes or `None`.
+        cells: `None`, or a function of the row: dict from names of columns of a table
+            to what is in them.
     """
 
     part: str
@@ -32,6 +34,7 @@ class Judged:
     outputs: np.ndarray
     names: Sequence | None = None
     thumbnail: Callable | None = None
+    cells: Callable | None = None
 
     @property
     def is_classes(self) -> bool:
@@ -54,6 +57,13 @@ class Judged:
         if self.thumbnail is None:
             return None
         return self.thumbnail(self.part, int(row))
+
+    def looks(self, row) -> dict:
+        """What there is to be seen of a row: its picture, or its cells."""
+        found: dict = {"image": self.image(row)}
+        if self.cells is not None:
+            found["cells"] = self.cells(int(row))
+        return found
 
 
 def judge(model, x, y, part="train", names=None, thumbnail=None):

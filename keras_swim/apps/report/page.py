@@ -25,13 +25,17 @@ but `title` may be left out):
   `limit` (units that rows were judged by at most).
 - `regression`: a dict for each output: `name`, `true`, `predicted`, `r2`, `rmse`,
   `mae`.
+- `residuals`: `rows`, `edges` and `counts` of a histogram, `outside` (rows beyond it).
+- `columns`: `metric` (`"log loss"` or `"R²"`), `others` (columns that are not shown),
+  `shown`: dicts with `name`, `strength` (share), `cost` (what shuffling the column
+  costs, or none).
 - `mistakes`: `count`, `rows`, `shown`: dicts with `name`, `label`, `predicted`,
   `image`; for classes `probability` of what was predicted, `label_probability`.
 - `suspects`: the same, but for classes `label_probability` and
   `predicted_probability`, for a regression `suspicion`; `left_out`: whether each
-  row was judged by a fit without it.
+  row was judged by a fit without it (`"in turn"`: with others).
 - `closest`, `strongest`: pairs, dicts with `a` and `b` (`name`, `label`, `image`
-  each), `distance`, `strength`.
+  each), `distance`, `strength`. Rows of tables have `cells`, a dict of their columns.
 - `tuning`: `metric`, `epochs`, `values`, `resolved`, `best` (`epoch`, `value`,
   `resolved`).
 - `stages`: dict from names to seconds.
@@ -44,7 +48,7 @@ import tempfile
 from html import escape
 from pathlib import Path
 
-from keras_swim.apps.report import charts, sections, tiles
+from keras_swim.apps.report import charts, sections, table_sections, tiles
 from keras_swim.apps.report.page_style import STYLE
 from keras_swim.apps.wording import DASH, counted, percent, seconds, shown
 
@@ -53,8 +57,10 @@ _SECTIONS = {
     "comparison": sections.comparison,
     "confusion": sections.confusion,
     "regression": sections.regression,
+    "residuals": table_sections.residuals,
     "classes": sections.classes,
     "calibration": sections.calibration,
+    "columns": table_sections.columns,
     "widths": sections.widths,
     "mistakes": tiles.mistakes,
     "suspects": tiles.suspects,
@@ -203,6 +209,8 @@ def _real_scores(scores, where, item):
     about = "share of the variance that the predictions explain; 1 is perfect"
     parts = [_figure(f"R² {where}", DASH if r2 is None else f"{r2:.3f}", about)]
     about = "root mean square error, in the units of the target"
+    if scores.get("mae") is not None:
+        about += f"; mean absolute error {shown(scores['mae'])}"
     parts.append(_figure("Usual error", shown(scores["rmse"]), about))
     return parts
 

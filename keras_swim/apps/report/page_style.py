@@ -103,6 +103,16 @@ figcaption { margin-top: 7px; }
   text-overflow: ellipsis; }
 .stages .meter svg { max-width: none; }
 .stages td:first-child { width: 38%; }
+.columns td:first-child { width: 34%; }
+.columns .meter svg { max-width: none; }
+.several:has(.pair-table) { gap: 18px;
+  grid-template-columns: repeat(auto-fill, minmax(min(300px, 100%), 1fr)); }
+.pair-table { border: 1px solid var(--edge); border-radius: 10px; padding: 10px 14px; }
+.pair-table table { table-layout: fixed; }
+.pair-table th:first-child { width: 40%; }
+.pair-table td, .pair-table th { padding: 4px 8px 4px 0; min-width: 0; }
+.pair-table td:first-child { color: var(--soft); }
+.differs { font-weight: 600; color: var(--accent); }
 .bad { color: var(--wrong); font-weight: 600; }
 .strong-text { font-weight: 600; }
 footer { color: var(--soft); font-size: 0.85rem; margin-top: 26px; }

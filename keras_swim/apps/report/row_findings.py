@@ -39,7 +39,7 @@ def mistakes(judged, names, limit=12):
             "predicted": names[predicted[row]],
             "probability": float(judged.outputs[row, predicted[row]]),
             "label_probability": float(judged.own[row]),
-            "image": judged.image(row),
+            **judged.looks(row),
         }
         for row in order[:limit]
     ]
@@ -73,7 +73,7 @@ def suspects(judged, names, limit=12):
             "predicted": names[predicted[row]],
             "label_probability": float(own[row]),
             "predicted_probability": float(judged.outputs[row, predicted[row]]),
-            "image": judged.image(row),
+            **judged.looks(row),
         }
         for row in order[:limit]
     ]
@@ -140,7 +140,7 @@ def _real_row(judged, names, row, output):
         "name": name if len(names) == 1 else f"{name}, {names[output]}",
         "label": float(judged.targets[row, output]),
         "predicted": float(judged.outputs[row, output]),
-        "image": judged.image(row),
+        **judged.looks(row),
     }
 
 
@@ -157,7 +157,7 @@ def _pairs(pairs, order, judged, names, limit):
             {
                 "name": judged.name(row),
                 "label": _label(label, names),
-                "image": judged.image(row),
+                **judged.looks(row),
             }
             for row, label in zip(
                 rows, (pairs.label_a[unit], pairs.label_b[unit]), strict=True

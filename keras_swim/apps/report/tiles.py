@@ -32,7 +32,9 @@ def suspects(report):
     """The training rows whose label the model believes least."""
     found, item = report["suspects"], report["item"]
     how = "although it was fitted to them"
-    if found.get("left_out"):
+    if found.get("left_out") == "in turn":
+        how = f"each {item} judged by fits without it"
+    elif found.get("left_out"):
         how = f"fitted without that one {item} each time (leave-one-out)"
     if report["kind"] == "regression":
         title = "Values that may be wrong"
@@ -126,6 +128,27 @@ def _says(value, probability, before=""):
     return f'<div class="says"><span>{words}</span>{chance}</div>'
 
 
+def _row_table(head, lines, items):
+    """A table of rows, with what is in their own columns beside it."""
+    for name, values in _columns_of(items).items():
+        head = [*head, name]
+        lines = [[*line, value] for line, value in zip(lines, values, strict=True)]
+    return table(head, lines)
+
+
+def _columns_of(items):
+    """Dict from the head of each column of the rows' own table to its cells."""
+    if not items[0].get("cells"):
+        return {}
+    found = {}
+    for name in items[0]["cells"]:
+        values = [item["cells"][name] for item in items]
+        is_text = any(isinstance(value, str) for value in values)
+        head = shown(name) if is_text else f"#{shown(name)}"
+        found[head] = [shown(value) for value in values]
+    return found
+
+
 def _mistake_table(items, item):
     head = [item, "true", "predicted"]
     lines = [
@@ -137,11 +160,12 @@ def _mistake_table(items, item):
             line.append(
                 meter(percent(one["probability"]), one["probability"], "bar wrong")
             )
-        return table(head, lines)
+        return _row_table(head, lines, items)
     head = [item, "#true", "#predicted", "#off by"]
     for line, one in zip(lines, items, strict=True):
-        line.append(f"{one['predicted'] - one['label']:+.4g}")
-    return table(head, lines)
+        gap = one["predicted"] - one["label"]
+        line.append(("+" if gap >= 0 else "") + shown(gap))
+    return _row_table(head, lines, items)
 
 
 def _suspect_table(items, item):
@@ -151,13 +175,48 @@ def _suspect_table(items, item):
     if items[0].get("label_probability") is not None:
         for line, one in zip(lines, items, strict=True):
             line.append(percent(one["label_probability"]))
-        return table([item, "label", "predicted", "#chance of its label"], lines)
+        head = [item, "label", "predicted", "#chance of its label"]
+        return _row_table(head, lines, items)
     for line, one in zip(lines, items, strict=True):
         line.append(f"{one['suspicion']:.1f}")
-    return table([item, "#value", "#predicted", "#times the usual error"], lines)
+    head = [item, "#value", "#predicted", "#times the usual error"]
+    return _row_table(head, lines, items)
+
+
+def _pair_tables(pairs):
+    """Each pair as a small table: its columns down, its two rows across."""
+    figures = []
+    for pair in pairs:
+        a, b = pair["a"], pair["b"]
+        target = "label" if isinstance(a["label"], str) else "value"
+        lines = [
+            [
+                f'<span class="strong-text">{target}</span>',
+                *(
+                    f'<span class="strong-text">{shown(row["label"])}</span>'
+                    for row in (a, b)
+                ),
+            ]
+        ]
+        for name in a["cells"]:
+            values = [row["cells"][name] for row in (a, b)]
+            cells = [shown(value) for value in values]
+            # Numbers nearly always differ.
+            if values[0] != values[1] and any(isinstance(one, str) for one in values):
+                cells = [f'<span class="differs">{cell}</span>' for cell in cells]
+            lines.append([shown(name), *cells])
+        head = ["", shown(a["name"]), shown(b["name"])]
+        words = f"distance {pair['distance']:#.3g}"
+        figures.append(
+            f'<figure class="pair-table">{table(head, lines)}'
+            f'<figcaption class="soft">{words}</figcaption></figure>'
+        )
+    return f'<div class="several">{"".join(figures)}</div>'
 
 
 def _pairs(pairs):
+    if pairs and pairs[0]["a"].get("cells"):
+        return _pair_tables(pairs)
     if not _has_images([pair[side] for pair in pairs for side in ("a", "b")]):
         lines = [
             [
