@@ -34,7 +34,8 @@ def frame_of(found, facts):
     for learner, results in found.items():
         for key, result in results.items():
             task, seed, fold = key.split("/")
-            row = {"learner": learner, "task": task, "kind": facts[task]["kind"]}
+            row = {"learner": learner, "task": task}
+            row.update({name: facts[task][name] for name in ("kind", "rows")})
             rows.append({**row, "seed": int(seed), "fold": int(fold), **result})
     if not rows:
         return pd.DataFrame()
@@ -196,7 +197,8 @@ def common(runs, names):
 
 
 def accuracy_table(runs, names):
-    table = by_task(runs[runs.learner.isin(names)], "accuracy")
+    table = by_task(runs[runs.learner.isin(names)], "accuracy").round(9)
+    sizes = runs.groupby("task").rows.first()
     rows = []
     for task, values in table.iterrows():
         best = values.max()
@@ -204,8 +206,8 @@ def accuracy_table(runs, names):
             f"**{100 * value:.2f}**" if value == best else number(100 * value, ".2f")
             for value in values
         ]
-        rows.append([task, *cells])
-    return markdown(["task", *(TITLES[name] for name in table)], rows)
+        rows.append([task, str(sizes[task]), *cells])
+    return markdown(["task", "rows", *(TITLES[name] for name in table)], rows)
 
 
 def regression_table(runs, names):
