@@ -191,12 +191,16 @@ class _SwimTable(BaseEstimator):
             )
         return weight
 
-    def to_keras(self):
+    def to_keras(self, target=None):
         """The fitted model as one Keras model, preprocessing included.
 
         It takes a dict from column names (for arrays: one `(n, d)` array) to
         `(n, 1)` arrays and gives what `predict_proba` or `predict` gives. Categories
         are strings, which only the TensorFlow backend takes.
+
+        Args:
+            target: `None`, or the name of what is predicted: its file then is all that
+                `keras-swim evaluate` needs.
 
         Returns:
             A `keras.Model`. Its file loads with `import keras_swim`.
@@ -210,6 +214,7 @@ class _SwimTable(BaseEstimator):
             self._kinds,
             named=names is not None,
             class_names=getattr(self, "classes_", None),
+            target=target,
         )
 
 

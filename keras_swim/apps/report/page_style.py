@@ -108,8 +108,8 @@ figcaption { margin-top: 7px; }
 .several:has(.pair-table) { gap: 18px;
   grid-template-columns: repeat(auto-fill, minmax(min(300px, 100%), 1fr)); }
 .pair-table { border: 1px solid var(--edge); border-radius: 10px; padding: 10px 14px; }
-.pair-table table { table-layout: fixed; }
-.pair-table th:first-child { width: 40%; }
+.pair-table table { table-layout: fixed; font-size: 0.85rem; }
+.pair-table th:first-child { width: 36%; }
 .pair-table td, .pair-table th { padding: 4px 8px 4px 0; min-width: 0; }
 .pair-table td:first-child { color: var(--soft); }
 .differs { font-weight: 600; color: var(--accent); }

@@ -18,9 +18,12 @@ def mistakes(report):
         what = (
             f"{found['count']} of {counted(found['rows'], f'validation {item}')} "
             "are taken for another class. These are the ones that the model was "
-            "surest of: in red what it said, below what it is, each with the "
-            "probability that the model gave."
+            "surest of"
         )
+        if _has_images(found["shown"]):
+            what += ": in red what it said, below what it is, each with the probability"
+            what += " that the model gave"
+        what += "."
     if not found["shown"]:
         return section(title, what, "<p>There are none.</p>")
     if not _has_images(found["shown"]):
@@ -48,10 +51,11 @@ def suspects(report):
         title = "Labels that may be wrong"
         what = (
             f"The model contradicts {found['count']} of {found['rows']} training "
-            f"labels, {how}. These it believes least: in red "
-            "the label, below what the model would rather say. Some will be wrong "
-            "labels, others hard cases: check them by eye."
+            f"labels, {how}. These it believes least"
         )
+        if _has_images(found["shown"]):
+            what += ": in red the label, below what the model would rather say"
+        what += ". Some will be wrong labels, others hard cases: check them by eye."
     if not found["shown"]:
         return section(title, what, "<p>There is nothing to check.</p>")
     if not _has_images(found["shown"]):
