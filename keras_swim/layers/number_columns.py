@@ -83,7 +83,9 @@ class NumberColumns(keras.layers.Layer):
         ops = keras.ops
         x = ops.cast(inputs, self.compute_dtype)
         missing = ops.isnan(x)
-        z = (ops.where(missing, self.fill, x) - self.mean) / self.spread
+        # JAX takes no variables in `where`.
+        fill = ops.convert_to_tensor(self.fill)
+        z = (ops.where(missing, fill, x) - self.mean) / self.spread
         if self.view == "normal":
             # A sum of ramps: what interpolation is, without looking anything up.
             ramps = ops.clip((z[..., None] - self.starts) / self.widths, 0.0, 1.0)

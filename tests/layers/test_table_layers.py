@@ -35,6 +35,9 @@ def test_columns_are_those_of_the_core(numbers, view, tmp_path):
     new = np.vstack([numbers, numbers[:5] * 1e9, numbers[:5] * -1e9])
     model = keras.Sequential([keras.Input((3,)), layer])
     found = model.predict(new.astype("float32"), verbose=0)
+    # Also outside of a compiled function.
+    called = keras.ops.convert_to_numpy(layer(new.astype("float32")))
+    np.testing.assert_allclose(called, found, atol=1e-5)
     expected = columns.transform(dict(enumerate(new.T)), view)
     np.testing.assert_allclose(found[:, :3], expected[:, ::2], atol=2e-3)
     np.testing.assert_array_equal(found[:, 3:], np.isnan(new))
