@@ -99,6 +99,10 @@ def table_model(
                 own = rows[part.view].kernel(own)
             features.append(tensor)
             kernels.append(own)
+    if not features:
+        # Nothing was found to learn from: the bias is the answer to all rows.
+        features = [views["standard"]]
+        kernels = [np.zeros((rows["standard"].width, len(bias)))]
     hidden = features[0]
     if len(features) > 1:
         hidden = keras.layers.Concatenate(name="hidden")(features)
@@ -183,6 +187,7 @@ def _views(columns, kinds, numbers, categories):
                 MISSING_TEXT if level is None else level for level in column.levels
             ],
             mask_token=None,
+            oov_token=_unknown(column.levels),
             output_mode="multi_hot",
             name=f"category_{place}",
         )(categories[column.name])
@@ -204,6 +209,14 @@ def _views(columns, kinds, numbers, categories):
             views[view] = keras.layers.Concatenate(name=view)(parts)
         rows[view] = _rows(columns, place_of)
     return views, rows
+
+
+def _unknown(levels):
+    """What Keras calls levels that it does not know: none of those that it does."""
+    name = "[UNK]"
+    while name in levels:
+        name = f"[{name}]"
+    return name
 
 
 def _number_layer(columns, place_of, view):
