@@ -77,10 +77,11 @@ def _candidate(settings, selection):
     values = np.where(np.isfinite(values), values, np.inf)
     best = surface.choose(selection.metric, "best")
     chosen = surface.choose(selection.metric, selection.rule)
-    # In units of what models are compared by: squared error tells widths and
-    # penalties of one model apart, but not one model from another.
+    # Squared error tells widths and penalties of one classifier apart, but not one
+    # classifier from another: these are compared by log loss.
     unit = 1.0
-    if selection.metric == "loss" and values[chosen] > 0:
+    classes = surface.accuracy is not None
+    if classes and selection.metric == "loss" and values[chosen] > 0:
         unit = selection.metrics["loss"] / values[chosen]
     return Candidate(
         settings,

@@ -77,7 +77,8 @@ def ridge_left_out(features, targets, weight=None, penalties=PENALTIES):
     target_mean = weight @ targets / total
     rows, wanted = _centred(features, targets, mean, target_mean, root)
     if n > k:
-        gram = blas.dsyrk(1.0, np.asfortranarray(rows, dtype=float), trans=1)
+        # Transposed, rows are in the order that BLAS wants: no copy.
+        gram = blas.dsyrk(1.0, rows.astype(float).T)
         cross = rows.T @ wanted.astype(rows.dtype)
         problem: _ManyRows | _FewRows = _ManyRows(
             gram, cross, rows, wanted, weight / total
@@ -160,7 +161,7 @@ class _FewRows:
 
     def __init__(self, rows, targets, share):
         self.rows, self.share = rows, share
-        gram = blas.dsyrk(1.0, np.asfortranarray(rows, dtype=float))
+        gram = blas.dsyrk(1.0, rows.astype(float).T, trans=1)
         values, self.vectors = linalg.eigh(
             gram, lower=False, overwrite_a=True, check_finite=False, driver="evd"
         )
