@@ -24,6 +24,8 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import blas
 
+from keras_swim.core.folds import untouched_units
+
 # Relative to the mean square of the features.
 PENALTIES = 10.0 ** np.arange(-7, 2.1, 0.5)
 # A row that only its own column explains has h = 1; its residual is unknown.
@@ -72,20 +74,48 @@ def ridge_left_out(features, targets, weight=None, penalties=PENALTIES):
         found = ridge_left_out(features, targets, weight, penalties)
         return found._replace(kernel=found.kernel[:0])
     weight = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
-    total, root = weight.sum(), np.sqrt(weight)
-    mean = weight @ features / total
-    target_mean = weight @ targets / total
-    rows, wanted = _centred(features, targets, mean, target_mean, root)
-    if n > k:
-        # Transposed, rows are in the order that BLAS wants: no copy.
-        gram = blas.dsyrk(1.0, rows.astype(float).T)
-        cross = rows.T @ wanted.astype(rows.dtype)
-        problem: _ManyRows | _FewRows = _ManyRows(
-            gram, cross, rows, wanted, weight / total
-        )
-    else:
-        problem = _FewRows(rows, wanted, weight / total)
+    problem, mean, target_mean, root = _problem(features, targets, weight)
     return _chosen(problem, penalties, mean, target_mean, targets, root)
+
+
+def ridge_honest(features, targets, weight, pairs, folds, penalties=PENALTIES):
+    """Solves a readout with the penalty of the smallest error on honest folds.
+
+    Leave-one-out flatters where rows are few: a row's own units judge it. Here each
+    fold is scored by the rows outside it and by the units that these have made.
+
+    Args:
+        features: `(n, k)`.
+        targets: `(n, c)`.
+        weight: `None` or `(n,)`.
+        pairs: `(k, 2)` rows behind each column, -1 for none.
+        folds: Arrays of row numbers that share all rows among them.
+        penalties: Values of `l2` to try.
+
+    Returns:
+        A `LeftOut`, with the scores of each fold by the others.
+    """
+    n, k = features.shape
+    if k == 0:
+        column, nobody = np.zeros((n, 1)), np.full((1, 2), -1)
+        found = ridge_honest(column, targets, weight, nobody, folds, penalties)
+        return found._replace(kernel=found.kernel[:0])
+    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    scores = np.empty((len(penalties), *targets.shape))
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(n), fold)
+        keep = untouched_units(pairs, fold, n)
+        part = features[:, keep] if keep.any() else np.zeros((n, 1))
+        problem, mean, centre, _ = _problem(part[rest], targets[rest], weight[rest])
+        for number, l2 in enumerate(penalties):
+            kernel = problem.kernel(problem.left_out(l2)[1])
+            scores[number, fold] = (part[fold] - mean) @ kernel + centre
+    errors = np.einsum("n,pnc->p", weight, (scores - targets) ** 2)
+    best = int(np.argmin(errors))
+    problem, mean, centre, _ = _problem(features, targets, weight)
+    kernel = problem.kernel(problem.left_out(penalties[best])[1])
+    bias = centre - mean @ kernel
+    return LeftOut(kernel, bias, float(penalties[best]), scores[best])
 
 
 def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
@@ -107,6 +137,22 @@ def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
         system.gram.copy(order="F"), system.cross, rows, wanted, weight / system.weight
     )
     return _chosen(problem, penalties, mean, target_mean, targets, root)
+
+
+def _problem(features, targets, weight):
+    """The factored problem, the means, and the roots of the weights."""
+    total, root = weight.sum(), np.sqrt(weight)
+    mean = weight @ features / total
+    target_mean = weight @ targets / total
+    rows, wanted = _centred(features, targets, mean, target_mean, root)
+    if len(rows) <= rows.shape[1]:
+        few = _FewRows(rows, wanted, weight / total)
+        return few, mean, target_mean, root
+    # Transposed, rows are in the order that BLAS wants: no copy.
+    gram = blas.dsyrk(1.0, rows.astype(float).T)
+    cross = rows.T @ wanted.astype(rows.dtype)
+    many = _ManyRows(gram, cross, rows, wanted, weight / total)
+    return many, mean, target_mean, root
 
 
 def _centred(features, targets, mean, target_mean, root):

@@ -3,7 +3,7 @@
 Tables differ in what suits them: smooth functions of all columns or steep ones of a
 few, numbers as they are or their ranks. Rather than choosing, groups of units of each
 kind are fitted by themselves, each with a ridge (and for classes a temperature) from
-its leave-one-out scores, and their logits are averaged.
+its leave-one-out scores (few rows: honest folds), and their logits are averaged.
 
 Shapes: n rows, k units, c outputs.
 """
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_swim.core.calibrate import softmax_temperature
-from keras_swim.core.left_out import ridge_left_out
+from keras_swim.core.folds import held_out_folds
+from keras_swim.core.left_out import ridge_honest, ridge_left_out
 from keras_swim.core.table_units import Columns, Member, sample_units
 
 
@@ -37,6 +38,9 @@ GROUPS = (
     Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
 )
 UNITS = 600
+# With fewer rows than this, honest folds choose and calibrate rather than
+# leave-one-out, which a row's own units flatter.
+_FEW_ROWS = 400
 # The columns themselves beside the units, smaller: they cost more penalty.
 SKIP = 0.3
 
@@ -47,7 +51,7 @@ class LayerFit(NamedTuple):
     Attributes:
         members: `Member`s whose scores add up to the logits (classes) or to the
             predictions.
-        left_out: `(n, c)` leave-one-out logits or predictions.
+        left_out: `(n, c)` logits or predictions of each row by fits without it.
         l2: Chosen penalty of each member.
     """
 
@@ -87,11 +91,20 @@ def fit_layer(
         A `LayerFit`.
     """
     weight = np.ones(len(targets)) if sample_weight is None else sample_weight
+    folds = None
+    if len(targets) < _FEW_ROWS:
+        labels = codes if codes.ndim == 1 else None
+        folds = held_out_folds(len(targets), rng, labels, enough=len(targets) + 1)
     members, scores, penalties = [], [], []
     for group in groups:
         parts = _group_parts(views, columns, codes, rng, group, units, sample_weight)
         member = Member(parts, np.empty((0, 0)), np.empty(0))
-        found = ridge_left_out(member.features(views), targets, sample_weight)
+        features = member.features(views)
+        if folds is None:
+            found = ridge_left_out(features, targets, sample_weight)
+        else:
+            pairs = _pairs_of(parts, views)
+            found = ridge_honest(features, targets, sample_weight, pairs, folds)
         member = Member(parts, found.kernel, found.bias)
         factor = 1.0 / len(groups)
         if calibrate:
@@ -108,6 +121,18 @@ def fit_layer(
         members = [member.times(factor) for member in members]
         left_out = factor * left_out
     return LayerFit(members, left_out, penalties)
+
+
+def _pairs_of(parts, views):
+    """`(k, 2)` rows behind each column, -1 for none."""
+    return np.concatenate(
+        [
+            part.pairs
+            if hasattr(part, "pairs")
+            else np.full((views[part.view].shape[1], 2), -1)
+            for part in parts
+        ]
+    )
 
 
 def _group_parts(views, columns, codes, rng, group, units, sample_weight):

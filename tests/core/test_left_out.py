@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_swim.core.left_out import ridge_left_out
+from keras_swim.core.left_out import ridge_honest, ridge_left_out
 
 
 def solved(x, y, weight, penalty):
@@ -69,3 +69,25 @@ def test_columns_that_say_nothing(columns):
     np.testing.assert_allclose(found.kernel, 0.0, atol=1e-12)
     np.testing.assert_allclose(found.bias, y.mean(axis=0))
     np.testing.assert_allclose(found.scores[0], y[1:].mean(axis=0))
+
+
+def test_honest_folds_use_no_column_that_the_fold_has_made():
+    rng = np.random.default_rng(3)
+    n = 30
+    y = rng.normal(size=(n, 1))
+    # Each column gives one row's target away, and says nothing of the others.
+    x = np.diag(y[:, 0])
+    pairs = np.stack([np.arange(n), np.arange(n)], axis=1)
+    folds = [np.arange(start, n, 5) for start in range(5)]
+    honest = ridge_honest(x, y, None, pairs, folds)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(n), fold)
+        part = x[rest][:, rest]
+        one = np.ones(len(rest))
+        without = solved(part, y[rest], one, penalty_of(part, one, honest.l2))
+        # The fold's rows are zero in all columns that are left.
+        np.testing.assert_allclose(honest.scores[fold, 0], without[-1, 0], atol=1e-6)
+    # Columns of nobody serve all folds: plain cross-validation.
+    line = np.arange(n)[:, None] / n
+    plain = ridge_honest(line, 3 * line + 1, None, np.full((1, 2), -1), folds)
+    np.testing.assert_allclose(plain.scores, 3 * line + 1, atol=1e-3)

@@ -168,6 +168,22 @@ def test_boosting_stops_and_keeps_the_best_round():
     np.testing.assert_allclose(held, found.held_scores, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["layer", "boost"])
+def test_few_rows_of_noise_give_no_sure_answers(method):
+    losses = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x, y = rng.normal(size=(1040, 5)), rng.integers(0, 2, 1040)
+        model = fit_table(
+            table_of(x[:40]), y[:40], classes=2, method=method, seed=seed, units=300
+        )
+        chances = model.probabilities(table_of(x[40:]))
+        losses.append(-np.mean(np.log(chances[np.arange(1000), y[40:]])))
+    # A coin has 0.69. By leave-one-out, which a row's own units flatter, the layer
+    # would have more than 1.
+    assert np.mean(losses) < 0.8
+
+
 def test_copies_are_merged():
     table = {
         "a": np.array([1.0, np.nan, 1.0, np.nan, 1.0]),
