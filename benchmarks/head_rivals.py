@@ -49,7 +49,7 @@ RESULTS = Results("head_rivals")
 HELD = 2000
 WIDEST = 8192
 C_GRID = (0.001, 0.003, 0.01, 0.03, 0.1)
-RIDGES = 10.0 ** np.arange(-3, 0.1, 0.5)
+RIDGES = 10.0 ** np.arange(-2, 2.1, 0.5)
 
 
 def sampled(x, y, seed):
@@ -264,13 +264,10 @@ def table(found):
     return lines
 
 
-def draw(found, path):
+def draw(runs, path):
     """Held-out accuracy over the width of the selected heads."""
     from matplotlib.figure import Figure
 
-    runs = [one for key, one in found.items() if key.startswith("selected/")]
-    if not runs:
-        return
     figure = Figure(figsize=(5, 3.4), layout="constrained")
     axis = figure.subplots()
     for one in runs:
@@ -299,21 +296,21 @@ def main():
                 if name not in NO_SEEDS or seed == arguments.seeds[0]:
                     RESULTS.run(f"{name}/{seed}", run, name, seed)
     found = RESULTS.known()
-    text = "\n".join(
-        [
-            "# Heads on 10000 images, beside every rival",
-            "",
-            "From `python benchmarks/head_rivals.py`, whose head says what was done.",
-            "",
-            *table(found),
-            "",
-            "![Held-out accuracy over width](head_widths.png)",
-            "",
-        ]
-    )
+    lines = [
+        "# Heads on 10000 images, beside every rival",
+        "",
+        "From `python benchmarks/head_rivals.py`, whose head says what was done.",
+        "",
+        *table(found),
+        "",
+    ]
+    runs = [one for key, one in found.items() if key.startswith("selected/")]
+    if runs:
+        draw(runs, HERE / "head_widths.png")
+        lines += ["![Held-out accuracy over width](head_widths.png)", ""]
+    text = "\n".join(lines)
     print(text)
     (HERE / "head_rivals.md").write_text(text)
-    draw(found, HERE / "head_widths.png")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/heads.py                 # both tables, about 15 minutes
     python benchmarks/heads.py --only few
+    python benchmarks/heads.py --report        # what is known
 
 Few images: features of CIFAR-10 images (10000 to draw from, 2000 test images),
 ten draws of 20 to 2000 images with every class in them. The default head (2048
@@ -208,10 +209,11 @@ def cost_table(seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["few", "speed"])
+    parser.add_argument("--report", action="store_true", help="run nothing")
     arguments = parser.parse_args()
     parts = {"few": few, "speed": cost}
     for name, run in parts.items():
-        if arguments.only in (None, name):
+        if arguments.only in (None, name) and not arguments.report:
             RESULTS.keep(name, run())
     known = RESULTS.known()
     lines = ["# Heads", "", "From `python benchmarks/heads.py`.", ""]
