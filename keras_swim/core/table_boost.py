@@ -72,30 +72,44 @@ def fit_boost(
         A `BoostFit`.
     """
     weight = np.ones(len(targets)) if sample_weight is None else sample_weight
-    settings = settings or Boosting()
+    other = fit_layer(
+        views,
+        columns,
+        codes,
+        targets,
+        rng,
+        sample_weight=sample_weight,
+        calibrate=classes,
+        report=report,
+        **layer,
+    )
+    x = views["standard"]
+    if len(x) < _FEWEST_ROWS or x.shape[1] == 0:
+        # Nothing to deal to folds, or nothing to look at.
+        return BoostFit(other.members, other.left_out, [], 0.0)
+    folds = held_out_folds(
+        len(x), rng, codes if classes else None, folds=bags, enough=len(x) + 1
+    )
+    members, held, rounds = _fit_bags(
+        x, columns, targets, weight, rng, settings or Boosting(), folds, classes, report
+    )
+    share, factor = _mixture(held, other.left_out, targets, weight, classes)
+    mixed = [member.times(share * factor) for member in members if share > 0]
+    mixed += [
+        member.times((1 - share) * factor) for member in other.members if share < 1
+    ]
+    left_out = factor * (share * held + (1 - share) * other.left_out)
+    return BoostFit(mixed, left_out, rounds, share)
+
+
+def _fit_bags(x, columns, targets, weight, rng, settings, folds, classes, report):
+    """Members that are averaged, held-out scores of all rows, rounds of each bag."""
     # Two classes have one logit.
     one = classes and targets.shape[1] == 2
     wanted = targets[:, 1:] if one else targets
     loss = CrossEntropy(separate=one) if classes else SquaredError()
-    x = views["standard"]
-    if len(x) < _FEWEST_ROWS or x.shape[1] == 0:
-        # Nothing to deal to folds, or nothing to look at.
-        found = fit_layer(
-            views,
-            columns,
-            codes,
-            targets,
-            rng,
-            sample_weight=sample_weight,
-            calibrate=classes,
-            **layer,
-        )
-        return BoostFit(found.members, found.left_out, [], 0.0)
     held = np.empty(wanted.shape)
     members, rounds = [], []
-    folds = held_out_folds(
-        len(x), rng, codes if classes else None, folds=bags, enough=len(x) + 1
-    )
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(x)), fold)
         found = boost(
@@ -123,25 +137,7 @@ def fit_boost(
             )
             for member in members
         ]
-    members = [member.times(1.0 / len(members)) for member in members]
-    other = fit_layer(
-        views,
-        columns,
-        codes,
-        targets,
-        rng,
-        sample_weight=sample_weight,
-        calibrate=classes,
-        report=report,
-        **layer,
-    )
-    share, factor = _mixture(held, other.left_out, targets, weight, classes)
-    mixed = [member.times(share * factor) for member in members if share > 0]
-    mixed += [
-        member.times((1 - share) * factor) for member in other.members if share < 1
-    ]
-    left_out = factor * (share * held + (1 - share) * other.left_out)
-    return BoostFit(mixed, left_out, rounds, share)
+    return [member.times(1.0 / len(members)) for member in members], held, rounds
 
 
 def _renumbered(member, rows):
