@@ -10,6 +10,7 @@ import pytest
 
 from keras_swim import SampledDense, SwimHead, swim_fit, swim_select, swim_update
 from keras_swim.layers.labeled_dense import class_names
+from keras_swim.layers.preprocessing import BicubicResizing
 
 BACKEND = keras.backend.backend()
 
@@ -70,9 +71,7 @@ def test_any_size(fitted, images):
     larger = np.repeat(np.repeat(x, 3, axis=1), 3, axis=2)
     assert fitted.predict(larger, verbose=0).shape == (4, 3)
     # The backbone's own size, given by hand, changes nothing.
-    resized = keras.ops.image.resize(
-        x.astype("float32"), (24, 24), interpolation="bicubic"
-    )
+    resized = BicubicResizing(24, 24)(x.astype("float32"))
     np.testing.assert_allclose(
         fitted.predict(keras.ops.convert_to_numpy(resized), verbose=0),
         fitted.predict(x, verbose=0),
