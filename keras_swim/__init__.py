@@ -5,6 +5,7 @@ from keras_swim._version import __version__
 from keras_swim.build.boost import SwimBoost
 from keras_swim.build.heads import SwimHead
 from keras_swim.build.mlp import SwimMLP
+from keras_swim.build.operators import SwimOperator
 from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.finetune import FineTune
 from keras_swim.fit.forget import swim_forget
@@ -14,16 +15,27 @@ from keras_swim.fit.swim_select import swim_select
 from keras_swim.fit.tuning import fine_tune
 from keras_swim.fit.uncertainty import Uncertainty
 from keras_swim.fit.update import swim_update
+from keras_swim.layers.canonical import (
+    Canonicalize,
+    GalileanFrame,
+    PeriodicShift,
+    RemoveMean,
+)
 from keras_swim.layers.sampled_dense import SampledDense
 
 __all__ = [
+    "Canonicalize",
     "FineTune",
+    "GalileanFrame",
+    "PeriodicShift",
     "ReadoutState",
+    "RemoveMean",
     "SampledDense",
     "SwimBoost",
     "SwimClassifier",
     "SwimHead",
     "SwimMLP",
+    "SwimOperator",
     "SwimRegressor",
     "Uncertainty",
     "__version__",

@@ -31,11 +31,13 @@ class Triangle:
     Args:
         units: Number of features k.
         outputs: Number of outputs c.
+        bias: Whether the readout has a bias; without it nothing is centred.
     """
 
-    def __init__(self, units, outputs):
+    def __init__(self, units, outputs, bias=True):
         self.units, self.outputs = units, outputs
-        size = 1 + units + outputs
+        self.first = int(bias)
+        size = self.first + units + outputs
         self.r = np.zeros((size, size), order="F")
         self.count = 0
 
@@ -46,13 +48,18 @@ class Triangle:
             part = slice(start, start + size)
             root = np.sqrt(np.asarray(sample_weight[part], dtype=np.float64))
             block = np.empty((len(root), len(self.r)), order="F")
-            block[:, 0] = 1.0
-            block[:, 1 : 1 + self.units] = features[part]
-            block[:, 1 + self.units :] = targets[part]
+            block[:, : self.first] = 1.0
+            block[:, self.columns] = features[part]
+            block[:, self.first + self.units :] = targets[part]
             block *= root[:, None]
             self.r = _fold(self.r, block)
             self.count += len(root)
         return self
+
+    @property
+    def columns(self):
+        """Where the features are."""
+        return slice(self.first, self.first + self.units)
 
     def coefficients(self, l2):
         """Ridge: kernel and bias. `l2 = 0` is minimum-norm least squares."""
@@ -62,43 +69,49 @@ class Triangle:
             return self.cut_off(eps * max(self.count, self.units))
         self._clean()
         k = self.units
-        inner = self.r[1 : 1 + k, 1 : 1 + k]
+        inner = self.r[self.columns, self.columns]
         penalty = l2 * (np.einsum("ij,ij->", inner, inner) / k or 1.0)
-        rows = np.zeros((k, len(self.r)), order="F")
-        rows[:, 1 : 1 + k][np.diag_indices(k)] = np.sqrt(penalty)
-        # The ones column must not see the penalty: leave its row out.
-        r = _fold(self.r[1:, 1:].copy(order="F"), rows[:, 1:].copy(order="F"))
+        # The ones column must not see the penalty: its row and column are left out.
+        r = self.r[self.first :, self.first :].copy(order="F")
+        rows = np.zeros((k, len(r)), order="F")
+        rows[np.diag_indices(k)] = np.sqrt(penalty)
+        r = _fold(r, rows, triangular=True)
         kernel = linalg.solve_triangular(r[:k, :k], r[:k, k:], check_finite=False)
         return self._with_bias(kernel)
 
     def cut_off(self, relative):
         """Least squares without singular values below `relative * largest`."""
         self._clean()
-        k = self.units
-        u, s, vt = linalg.svd(self.r[1 : 1 + k, 1 : 1 + k], check_finite=False)
+        inner = self.r[self.columns, self.columns]
+        u, s, vt = linalg.svd(inner, check_finite=False)
         kept = s > relative * s[0]
         inverse = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
-        rotated = u.T @ self.r[1 : 1 + k, 1 + k :]
+        rotated = u.T @ self.r[self.columns, self.first + self.units :]
         return self._with_bias(vt.T @ (inverse[:, None] * rotated))
 
     def _clean(self):
         """Refuses empty triangles; zeroes what is only rounding."""
+        if not self.first:
+            return
         check_weight(self.r[0, 0] ** 2)
-        k = self.units
-        inner = self.r[1 : 1 + k, 1 : 1 + k]
-        size = max(self.count, k) * np.finfo(np.float64).eps
+        inner = self.r[self.columns, self.columns]
+        size = max(self.count, self.units) * np.finfo(np.float64).eps
         # What centring leaves of constant features.
-        if linalg.norm(inner) <= size * linalg.norm(self.r[0, 1 : 1 + k]):
+        if linalg.norm(inner) <= size * linalg.norm(self.r[0, self.columns]):
             inner[:] = 0.0
 
     def _with_bias(self, kernel):
+        if not self.first:
+            return kernel, np.zeros(self.outputs)
         means = self.r[0, 1:] / self.r[0, 0]
         return kernel, means[self.units :] - means[: self.units] @ kernel
 
 
-def _fold(r, block):
+def _fold(r, block, triangular=False):
+    # A triangular block stays triangular: a third of the work.
+    height = len(block) if triangular else 0
     r, _, _, info = lapack.dtpqrt(
-        0, min(_PANEL, len(r)), r, block, overwrite_a=1, overwrite_b=1
+        height, min(_PANEL, len(r)), r, block, overwrite_a=1, overwrite_b=1
     )
     if info != 0:
         raise linalg.LinAlgError(f"LAPACK's dtpqrt failed with info={info}.")

@@ -87,13 +87,13 @@ def make_plan(model, specs, readouts_only=False):
     if readouts_only:
         graph = trace(model, specs, opens=lambda layer: False)
         return _plan_of_readouts(graph, *_find_readouts(model, graph))
-    graph = trace(model, specs, opens=_opens)
+    graph = trace(model, specs, opens=opens)
     readouts, solved = _find_readouts(model, graph)
     sampled, statistics = [], []
     for step in graph.steps:
         if step in solved:
             continue
-        role = _role(step)
+        role = role_of(step)
         if role == "sample" and not _again(step, sampled):
             sampled.append(step)
         if role == "statistics" and not _again(step, statistics):
@@ -149,7 +149,7 @@ def needs_statistics(layer):
     return False
 
 
-def _opens(layer):
+def opens(layer):
     """Whether there is something to fit inside a layer."""
     # In a model everything that is trainable must be found and, maybe, refused
     # by name; any other layer is refused as a whole.
@@ -162,7 +162,7 @@ def _opens(layer):
     )
 
 
-def _role(step):
+def role_of(step):
     layer = step.operation
     if not isinstance(layer, keras.layers.Layer) or not layer.trainable:
         return "transform"

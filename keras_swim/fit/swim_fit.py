@@ -5,6 +5,8 @@ from dataclasses import replace
 from keras_swim.fit.augmentation import as_augmentation, refuse_cached_copies
 from keras_swim.fit.boosted import fit_boosted, is_boosted
 from keras_swim.fit.cache import Cache
+from keras_swim.fit.chain import is_chained
+from keras_swim.fit.chained import fit_chained
 from keras_swim.fit.evaluate import training_metrics, validation_metrics
 from keras_swim.fit.hidden import sample_hidden
 from keras_swim.fit.one_epoch import begin, end
@@ -140,6 +142,27 @@ def swim_fit(
             others={
                 "l2": (l2, "auto"),
                 "solver": (solver, "auto"),
+                "keep_state": (keep_state, False),
+                "cache_dir": (cache_dir, None),
+                "augmentation": (augmentation, None),
+            },
+        )
+    if is_chained(model):
+        return fit_chained(
+            model,
+            x,
+            y,
+            validation_data=validation_data,
+            validation_split=validation_split,
+            batch_size=batch_size,
+            sample_weight=sample_weight,
+            l2=l2,
+            solver=solver,
+            seed=seed,
+            callbacks=callbacks,
+            verbose=verbose,
+            others={
+                "class_weight": (class_weight, None),
                 "keep_state": (keep_state, False),
                 "cache_dir": (cache_dir, None),
                 "augmentation": (augmentation, None),

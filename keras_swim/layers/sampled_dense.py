@@ -17,6 +17,7 @@ from keras_swim.core.targets import encode, side_by_side
 from keras_swim.data.pool import draw_pool, pool_size
 from keras_swim.data.sources import as_source
 from keras_swim.layers.activations import activation_name, get_activation
+from keras_swim.layers.products import DoubleDense
 
 # Smallest distance in a deep layer, relative to the median one: two different
 # rows can come out of the layers before almost equal. In the first layer it
@@ -25,7 +26,7 @@ _DEEP_EPSILON = 1e-10
 
 
 @keras.saving.register_keras_serializable(package="keras_swim")
-class SampledDense(keras.layers.Dense):
+class SampledDense(DoubleDense, keras.layers.Dense):
     """Dense layer whose weights come from pairs of training rows.
 
     `output = activation(x @ kernel + bias)`, where each column of `kernel`
