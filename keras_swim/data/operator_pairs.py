@@ -59,7 +59,7 @@ def burgers_pairs(
         modes: Number of modes that starts have, with the mean.
         deviation: Standard deviation of the parts of `c_k`.
         steps: Time steps of the solver. 200 leave an error of about 1e-9.
-        cache_dir: Folder for the arrays; `None` is `$KERAS_SWIM_DATA` or
+        cache_dir: Folder for the arrays; `None` is `$KERAS_SWIM_CACHE` or
             `~/.cache/keras_swim_data`, `False` keeps nothing.
         verbose: 0 silent, 1 a line while solving.
         progress: `None`, or a function `(done, total)`, called while solving.
@@ -124,7 +124,7 @@ def kuramoto_sivashinsky_pairs(
         length: Length of the periodic interval.
         transient: Time solved before the first state is recorded.
         seed: Seed of the starts.
-        cache_dir: Folder for the arrays; `None` is `$KERAS_SWIM_DATA` or
+        cache_dir: Folder for the arrays; `None` is `$KERAS_SWIM_CACHE` or
             `~/.cache/keras_swim_data`, `False` keeps nothing.
         verbose: 0 silent, 1 a line while solving.
         progress: `None`, or a function `(done, total)`, called while solving.
@@ -219,7 +219,7 @@ def _cached(name, settings, arrays, cache_dir, make):
         return make()
     if cache_dir is None:
         default = Path.home() / ".cache" / "keras_swim_data"
-        cache_dir = os.environ.get("KERAS_SWIM_DATA") or default
+        cache_dir = os.environ.get("KERAS_SWIM_CACHE") or default
     text = json.dumps({"data": name, "format": _FORMAT, **settings}, sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     path = Path(cache_dir).expanduser() / f"{name}_{digest}.npz"

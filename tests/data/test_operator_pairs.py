@@ -175,10 +175,10 @@ def test_new_format_has_another_file(tmp_path, monkeypatch, counted):
 
 
 def test_default_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_SWIM_DATA", str(tmp_path / "named"))
+    monkeypatch.setenv("KERAS_SWIM_CACHE", str(tmp_path / "named"))
     burgers_pairs(**TINY)
     assert _only_file(tmp_path / "named").suffix == ".npz"
-    monkeypatch.delenv("KERAS_SWIM_DATA")
+    monkeypatch.delenv("KERAS_SWIM_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
     burgers_pairs(**TINY)
@@ -186,7 +186,7 @@ def test_default_folders(tmp_path, monkeypatch):
 
 
 def test_no_cache_writes_nothing(tmp_path, monkeypatch, counted):
-    monkeypatch.setenv("KERAS_SWIM_DATA", str(tmp_path))
+    monkeypatch.setenv("KERAS_SWIM_CACHE", str(tmp_path))
     burgers_pairs(**TINY, cache_dir=False)
     burgers_pairs(**TINY, cache_dir=False)
     assert len(counted) == 2 and not list(tmp_path.iterdir())
