@@ -8,7 +8,7 @@ import numpy as np
 
 # Exponents of ten of the relative penalty. In float64 the error hardly depends on it;
 # in float32 the rounding of large coefficients does, steeply.
-_EXPONENTS = {"float64": (-14, 2, -18, -2), "float32": (-9, 1, -13, -1)}
+_EXPONENTS = {"float64": (-14, 2, -26, -2), "float32": (-9, 1, -13, -1)}
 
 # Of penalties whose errors differ by less, the largest: its coefficients are smaller,
 # and round better.

@@ -88,6 +88,9 @@ class Canonicalize(keras.layers.Layer):
         function = self._functions["into_target"]
         return self.into(y, u) if function is None else function(y, u)
 
+    def build(self, input_shape):
+        """Nothing to do here: layers that were passed build themselves when called."""
+
     def call(self, inputs):
         return self.into(inputs, inputs)
 
@@ -180,7 +183,10 @@ class PeriodicShift(Canonicalize):
     def angle(self, u, axis=1):
         """`(rows,)` shift along an axis, as an angle: 2 pi is once around."""
         others = [other for other in range(1, len(u.shape)) if other != axis]
-        profile = keras.ops.mean(u, axis=others) if others else u
+        profile = u
+        if others:
+            count = int(np.prod([u.shape[other] for other in others]))
+            profile = keras.ops.sum(u, axis=others) / count
         points = profile.shape[1]
         count = min(most_modes(points), _LOOKED_AT + 1)
         if count < 2:
@@ -267,7 +273,7 @@ class GalileanFrame(Canonicalize):
                 f"Received: shape {tuple(u.shape)}."
             )
         turns = 2 * np.pi * self.time * self.speed / self.length
-        return turns * keras.ops.mean(u, axis=1)
+        return turns * mean_of(u)[:, 0]
 
     def get_config(self):
         config = super().get_config()
@@ -322,7 +328,11 @@ class Restore(keras.layers.Layer):
 
 
 def mean_of(u):
-    return keras.ops.mean(u, axis=list(range(1, len(u.shape))), keepdims=True)
+    """Mean of each function, with axes of 1."""
+    # `keras.ops.mean` computes in float32 on torch, `sum` does not.
+    axes = list(range(1, len(u.shape)))
+    total = keras.ops.sum(u, axis=axes, keepdims=True)
+    return total / np.prod(u.shape[1:]).item()
 
 
 def shifted(x, angle, axis=1):
@@ -348,7 +358,8 @@ def shifted(x, angle, axis=1):
     result = product(moved, _constant(synthesis(points, count), x))
     if points % 2 == 0:
         wave = _constant((-1.0) ** np.arange(points), x)
-        result = result + wave * keras.ops.mean(x * wave, axis=-1, keepdims=True)
+        size = keras.ops.sum(x * wave, axis=-1, keepdims=True) / points
+        result = result + wave * size
     return result if axis == last else keras.ops.moveaxis(result, -1, axis)
 
 
