@@ -35,7 +35,7 @@ def SwimOperator(
     points,
     architecture="fourier",
     units=1024,
-    modes=16,
+    modes=None,
     *,
     output_modes=None,
     blocks=2,
@@ -72,8 +72,9 @@ def SwimOperator(
         points: Points of the grid: an integer, or two for functions of two variables.
         architecture: See above.
         units: Units of each sampled layer.
-        modes: Fourier modes of the input on each axis, the mean included. The
-            architecture `"signal"` does not look at it.
+        modes: Fourier modes of the input on each axis, the mean included. Defaults to
+            16, or to as many as the grid has. The architecture `"signal"` does not look
+            at it.
         output_modes: Fourier modes of the output (for `"deeponet"`: basis functions).
             Defaults to twice `modes` (to 64), or to as many as the grid has.
         blocks: Blocks of the architecture `"fno"`, the first included.
@@ -125,6 +126,14 @@ def SwimOperator(
             f"reflection={reflection!r}"
         )
     symmetries = _checked_symmetries(symmetries)
+    if modes is None or architecture == "signal":
+        modes = tuple(min(16, most_modes(axis)) for axis in points)
+    modes = _checked_modes("modes", modes, points)
+    if architecture == "lifted" and np.ndim(units) == 0 and units < channels:
+        raise ValueError(
+            "The channels of a lifted operator share its units: `units` must be "
+            f"`channels` or more. Received: units={units!r}, channels={channels!r}"
+        )
     (blocks,), (channels,) = sizes(blocks, "blocks"), sizes(channels, "channels")
     if scale is None:
         in_frame = symmetries and architecture != "signal"
@@ -133,7 +142,7 @@ def SwimOperator(
     _check_dtype(dtype)
     parts = _Parts(
         points=points,
-        modes=_checked_modes("modes", modes, points),
+        modes=modes,
         output_modes=_output_modes(output_modes, modes, points, architecture),
         units=units,
         channels=channels,
@@ -146,6 +155,9 @@ def SwimOperator(
     inputs = keras.Input(points, dtype=dtype, name="inputs")
     x, before = inputs, []
     for frame in symmetries:
+        if frame.compute_dtype != dtype:
+            # It was made without knowing of the operator's dtype, and would round.
+            frame.dtype_policy = keras.DTypePolicy(dtype)
         before.append(x)
         x = frame(x)
     prediction = parts.block(x, None, scale, 1)
@@ -171,7 +183,8 @@ def on_grid(model, points):
 
     Args:
         model: Fitted model of `SwimOperator`, also a loaded one.
-        points: Points of the new grid; it must resolve the model's modes.
+        points: Points of the new grid; it must resolve the model's modes, those of the
+            output included.
 
     Returns:
         A new model with a copy of the weights.
@@ -189,6 +202,9 @@ def on_grid(model, points):
             f"The model's functions have {len(old)} variable(s). Received: "
             f"points={points}"
         )
+    for layer in model.layers:
+        if isinstance(layer, (Modes, FromModes)):
+            _checked_modes("modes", layer.modes, points)
     config = model.get_config()
     for layer in config["layers"]:
         # Or layers would be built for the old grid before they are called on the new.
@@ -316,7 +332,9 @@ class _Parts:
 
 
 def _checked_symmetries(symmetries):
-    if isinstance(symmetries, Canonicalize):
+    if symmetries is None or isinstance(symmetries, Canonicalize):
+        symmetries = [] if symmetries is None else [symmetries]
+    if isinstance(symmetries, str):
         symmetries = [symmetries]
     for frame in symmetries:
         if not isinstance(frame, Canonicalize):
@@ -341,9 +359,17 @@ def _checked_modes(name, modes, points):
 
 def _output_modes(output_modes, modes, points, architecture):
     if architecture == "deeponet":
-        return sizes(output_modes or min(64, int(np.prod(points))), "output_modes")
+        most = int(np.prod(points))
+        found = sizes(
+            min(64, most) if output_modes is None else output_modes, "output_modes"
+        )
+        if len(found) > 1 or found[0] > most:
+            raise ValueError(
+                "`output_modes` of a DeepONet is its number of basis functions, at "
+                f"most {most} for {most} points. Received: output_modes={output_modes!r}"
+            )
+        return found
     if output_modes is None:
-        modes = axes_of(sizes(modes, "modes"), points, "modes")
         return tuple(
             min(2 * count, most_modes(axis))
             for count, axis in zip(modes, points, strict=True)

@@ -6,6 +6,7 @@ beyond 1e14, so readouts are solved by orthogonal factorisation, and their penal
 chosen on held-out rows in the dtype that will predict.
 """
 
+import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,11 +28,16 @@ from keras_swim.fit.progress import Progress
 from keras_swim.fit.segment import Segment, as_array
 from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
 from keras_swim.fit.statistics import set_statistics
+from keras_swim.layers.canonical import Canonicalize
 from keras_swim.layers.sampled_dense import SampledDense
+from keras_swim.layers.spectral import Modes
 
 # Held-out rows that a penalty is chosen by.
 _HELD_ROWS = 500
 _METRIC_ROWS = 2048
+# Ends of a periodic function differ like neighbours; so much more is a jump.
+_JUMP = 5.0
+_PERIODIC = (Modes, Canonicalize)
 # Positions of pointwise layers that pairs are drawn from.
 _POSITIONS = 20_000
 
@@ -98,6 +104,7 @@ def fit_chained(
             if validation is not None:
                 held = _read(graph, validation, options)
         check_rows(len(rows.y))
+        _warn(graph, stages, rows)
         fit = _Fit(graph, rows, options, progress)
         logs = fit.run(stages)
         forget_compiled(model)
@@ -376,7 +383,13 @@ def _check_batch(graph, batch):
                         else ""
                     )
                 )
-    check_inputs(graph, batch)
+    try:
+        check_inputs(graph, batch)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} A fitted operator goes to another grid with "
+            "`keras_swim.build.operators.on_grid`."
+        ) from error
     if len(batch.y) != 1:
         raise ValueError(
             f"The model has one output. Received: {len(batch.y)} array(s) in y."
@@ -387,6 +400,37 @@ def _check_batch(graph, batch):
             f"The model's outputs have shape {(None, *expected)}. Received: "
             f"y.shape={batch.y[0].shape}."
         )
+
+
+def _warn(graph, stages, rows):
+    """Says what will work, but hardly as the user expects."""
+    widths = [
+        graph.tensors[readout.step.inputs[0]].shape[-1]
+        for stage in stages
+        for readout in stage.readouts
+    ]
+    if len(rows.y) < max(widths):
+        warnings.warn(
+            f"{len(rows.y)} functions for {max(widths)} units: the fit rests on its "
+            "penalty alone. Pass more functions, or use fewer units.",
+            stacklevel=4,
+        )
+    spectral = any(isinstance(step.operation, _PERIODIC) for step in graph.steps)
+    for array in rows.x if spectral else []:
+        for axis in range(1, array.ndim):
+            array = array.astype(np.float64)
+            jump = np.abs(np.take(array, 0, axis) - np.take(array, -1, axis)).mean()
+            usual = np.abs(np.diff(array, axis=axis)).mean()
+            if jump > _JUMP * usual:
+                warnings.warn(
+                    "The functions in x do not look periodic: their ends differ "
+                    f"{jump / max(usual, 1e-300):.0f} times as much as neighbouring "
+                    "points. Fourier modes and shifts are for periodic "
+                    "functions, without the last point of the period. The architecture "
+                    '"signal" without symmetries takes any.',
+                    stacklevel=4,
+                )
+                return
 
 
 def _read(graph, reader, options, progress=None):

@@ -197,11 +197,7 @@ class PeriodicShift(Canonicalize):
         dtype = keras.backend.standardize_dtype(u.dtype)
         floor = _VANISHING.get(dtype, _VANISHING_SINGLE)
         there = size > floor * keras.ops.max(size, axis=1, keepdims=True)
-        first = keras.ops.one_hot(
-            keras.ops.argmax(keras.ops.cast(there, "int32"), axis=1),
-            count - 1,
-            dtype=dtype,
-        )
+        first = _first(there, dtype)
         wave = _constant(np.arange(1.0, count), u)
         k = keras.ops.sum(first * wave, axis=1)
         base = (
@@ -214,10 +210,8 @@ class PeriodicShift(Canonicalize):
         score = keras.ops.where(
             keras.ops.arange(count - 1, dtype=dtype) < k[:, None], score, -np.inf
         )
-        best = keras.ops.one_hot(
-            keras.ops.argmax(score, axis=1), count - 1, dtype=dtype
-        )
-        return _picked(shifts, best)
+        highest = keras.ops.max(score, axis=1, keepdims=True)
+        return _picked(shifts, _first(score >= highest, dtype))
 
     def _agreement(self, real, imaginary, shifts, wave):
         """How near the modes come to the phase, for each shift."""
@@ -365,6 +359,15 @@ def shifted(x, angle, axis=1):
 
 def _constant(array, like):
     return keras.ops.convert_to_tensor(array, dtype=like.dtype)
+
+
+def _first(mask, dtype):
+    """1 at the first place of each row where `mask` holds, 0 elsewhere."""
+    # `keras.ops.argmax` would do, but cannot be exported to ONNX from TensorFlow.
+    places = keras.ops.arange(mask.shape[1], dtype=dtype)
+    found = keras.ops.where(mask, places, float(mask.shape[1]))
+    lowest = keras.ops.min(found, axis=1, keepdims=True)
+    return keras.ops.cast(keras.ops.equal(places, lowest), dtype)
 
 
 def _picked(x, one_hot):
