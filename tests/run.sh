@@ -13,10 +13,13 @@ python3 -m venv .venv
 .venv/bin/mypy
 
 export TF_CPP_MIN_LOG_LEVEL=3
+# Two test processes; threads of their own would only get in each other's way.
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
 for backend in tensorflow jax torch; do
     echo "== $backend =="
     paths=(tests/data tests/layers tests/fit tests/build)
     # The numeric core and the documents do not depend on the backend.
     if [ "$backend" = tensorflow ]; then paths=(tests); fi
-    KERAS_BACKEND=$backend .venv/bin/python -m pytest -q "${paths[@]}"
+    KERAS_BACKEND=$backend .venv/bin/python -m pytest -q -n 2 --dist loadfile "${paths[@]}"
 done

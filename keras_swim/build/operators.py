@@ -366,7 +366,7 @@ def _output_modes(output_modes, modes, points, architecture):
         if len(found) > 1 or found[0] > most:
             raise ValueError(
                 "`output_modes` of a DeepONet is its number of basis functions, at "
-                f"most {most} for {most} points. Received: output_modes={output_modes!r}"
+                f"most {most} here. Received: output_modes={output_modes!r}"
             )
         return found
     if output_modes is None:

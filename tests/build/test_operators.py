@@ -23,8 +23,12 @@ from keras_swim.layers.operator_readout import OperatorReadout
 
 POINTS = 64
 BACKEND = keras.backend.backend()
-# Each architecture on TensorFlow; elsewhere those that have all kinds of layers.
-SOME = ARCHITECTURES if BACKEND == "tensorflow" else ("deeponet", "fno", "lifted")
+# Each architecture on TensorFlow; elsewhere those that have all kinds of layers, on
+# JAX, which compiles every model for seconds, one.
+SOME = {
+    "tensorflow": ARCHITECTURES,
+    "torch": ("deeponet", "fno", "lifted"),
+}.get(BACKEND, ("fno",))
 # What does not depend on the backend is looked at once.
 ONCE = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="the same on every backend, and slow"
