@@ -34,6 +34,8 @@ from keras_swim.layers.spectral import Modes
 
 # Held-out rows that a penalty is chosen by.
 _HELD_ROWS = 500
+# With fewer rows none is held out, and the penalty is the paper's cut-off.
+_FEWEST = 4
 _METRIC_ROWS = 2048
 # Ends of a periodic function differ like neighbours; so much more is a jump.
 _JUMP = 5.0
@@ -93,7 +95,7 @@ def fit_chained(
     for part in (reader, validation):
         if part is not None:
             _check_batch(graph, part.first)
-    progress = Progress(verbose, stages=1 + 2 * len(stages))
+    progress = Progress(verbose, stages=1 + 3 * len(stages))
     fitted = [step.operation for step in graph.steps if _has_weights(step)]
     before = weights_of(dict.fromkeys(fitted))
     told = begin(callbacks, model)
@@ -104,6 +106,7 @@ def fit_chained(
             if validation is not None:
                 held = _read(graph, validation, options)
         check_rows(len(rows.y))
+        _announce(graph, stages, len(rows.y), progress)
         _warn(graph, stages, rows)
         fit = _Fit(graph, rows, options, progress)
         logs = fit.run(stages)
@@ -140,7 +143,7 @@ class _Fit:
         size = min(options.block_rows, count)
         self.options = options = replace(options, block_rows=size)
         self.held = np.zeros(count, dtype=bool)
-        if options.chooses_l2:
+        if options.chooses_l2 and count >= _FEWEST:
             order = options.generator(FOLD_STREAM).permutation(count)
             self.held[order[: min(_HELD_ROWS, max(count // 10, 1))]] = True
         self.depth = 0
@@ -157,11 +160,15 @@ class _Fit:
                 for step in stage.fitted:
                     self._fit_layer(step, stage, targets)
                     self.progress.advance(1)
-            last = number == len(stages)
             total = len(stage.readouts) * len(self.rows.y)
-            with self.progress.stage("solving", f"solving readouts{of}", total):
-                found = self._solve(stage, targets, last)
-            logs.update(found)
+            with self.progress.stage("sums", f"adding up rows{of}", total):
+                systems = [
+                    self._add_up(readout, target)
+                    for readout, target in zip(stage.readouts, targets, strict=True)
+                ]
+            title = f"choosing penalties and solving readouts{of}"
+            with self.progress.stage("solving", title, None, "solution"):
+                logs.update(self._solve(stage, systems, number == len(stages)))
         return logs
 
     def values(self, keys, rows):
@@ -242,29 +249,8 @@ class _Fit:
             raise ValueError(message) from error
         self.depth += 1
 
-    def _solve(self, stage, targets, last):
-        """Solves the readouts of a stage. Returns logs."""
-        solved = [
-            self._solve_one(readout, target, last)
-            for readout, target in zip(stage.readouts, targets, strict=True)
-        ]
-        logs = {"l2": max(one["l2"] for one in solved)}
-        if last and self.held.any():
-            # Judged before the held-out rows take part.
-            held = self.rows.take(self.held)
-            logs.update(
-                (f"cv_{name}", value)
-                for name, value in function_metrics(
-                    held.y, self.outputs(held), held.weight
-                ).items()
-            )
-        for readout, one in zip(stage.readouts, solved, strict=True):
-            if last and one["held"] is not None:
-                one["triangle"].update(*one["held"])
-                _assign(readout.layer, *self._coefficients(one["triangle"], one["l2"]))
-        return logs
-
-    def _solve_one(self, readout, target, last):
+    def _add_up(self, readout, target):
+        """A readout's rows in a triangle, but for the held-out ones."""
         layer = readout.layer
         (width,) = self.graph.tensors[readout.step.inputs[0]].shape[1:]
         triangle = Triangle(width, layer.units, layer.use_bias)
@@ -278,22 +264,42 @@ class _Fit:
             if out.any():
                 held.append((found[out], target[block][out], rows.weight[out]))
             self.progress.advance(len(found))
-        l2 = self.options.given_l2
-        outside = None
-        if held:
-            outside = joined(held)
-            l2, _ = choose_penalty(
-                triangle.coefficients,
-                lambda kernel, bias: _error(kernel, bias, *outside),
-                outside[0].dtype.name,
-            )
-        _assign(layer, *self._coefficients(triangle, l2))
-        # A triangle of a wide layer is large; only those of the last stage go on.
-        return {
-            "l2": l2,
-            "triangle": triangle if last else None,
-            "held": outside if last else None,
-        }
+        return triangle, joined(held) if held else None
+
+    def _solve(self, stage, systems, last):
+        """Solves the readouts of a stage. Returns logs."""
+        penalties = []
+        for readout, (triangle, held) in zip(stage.readouts, systems, strict=True):
+            penalties.append(self._penalty(triangle, held))
+            _assign(readout.layer, *self._coefficients(triangle, penalties[-1]))
+        logs = {"l2": max(penalties)}
+        if not (last and self.held.any()):
+            return logs
+        # Judged before the held-out rows take part.
+        held = self.rows.take(self.held)
+        found = function_metrics(held.y, self.outputs(held), held.weight)
+        logs.update({f"cv_{name}": value for name, value in found.items()})
+        for readout, l2, (triangle, rows) in zip(
+            stage.readouts, penalties, systems, strict=True
+        ):
+            triangle.update(*rows)
+            _assign(readout.layer, *self._coefficients(triangle, l2))
+        return logs
+
+    def _penalty(self, triangle, held):
+        if held is None:
+            return self.options.given_l2
+
+        def coefficients(l2):
+            self.progress.advance(1)
+            return triangle.coefficients(l2)
+
+        found, _ = choose_penalty(
+            coefficients,
+            lambda kernel, bias: _error(kernel, bias, *held),
+            held[0].dtype.name,
+        )
+        return found
 
     def _coefficients(self, triangle, l2):
         if self.options.solver == "svd":
@@ -400,6 +406,27 @@ def _check_batch(graph, batch):
             f"The model's outputs have shape {(None, *expected)}. Received: "
             f"y.shape={batch.y[0].shape}."
         )
+
+
+def _announce(graph, stages, count, progress):
+    solved = [readout for stage in stages for readout in stage.readouts]
+    names = ", ".join(
+        f"{readout.layer.name} ({graph.tensors[readout.step.inputs[0]].shape[-1]} "
+        f"units -> {readout.layer.units})"
+        for readout in solved
+    )
+    progress.say(f"{count} rows; solved: {names}")
+    # A triangle for each readout of a stage, and copies while one is solved.
+    needed = max(
+        8 * (len(stage.readouts) + 2) * _size(graph, readout) ** 2
+        for stage in stages
+        for readout in stage.readouts
+    )
+    progress.say_memory(needed)
+
+
+def _size(graph, readout):
+    return graph.tensors[readout.step.inputs[0]].shape[-1] + readout.layer.units
 
 
 def _warn(graph, stages, rows):

@@ -48,6 +48,8 @@ def swim_fit(
     most `max(4 * units, 10000)` rows. Softmax and sigmoid outputs are
     calibrated on held-out rows. Frozen layers, for example a whole backbone,
     run once per row. The blocks of a `SwimBoost` are fitted by boosting instead.
+    Readouts that other layers follow (`SwimOperator`) are fitted to what these layers
+    must be given, one after the other, by orthogonal factorisation.
 
     Args:
         model: Keras model: Sequential, Functional, or subclassed with a `call`
