@@ -138,3 +138,21 @@ def test_refused_calls_change_nothing(fitted, rows):
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         small(2, **arguments)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="exports are TensorFlow's"
+)
+def test_exported_models_agree(fitted, rows, tmp_path):
+    import tensorflow as tf
+
+    model, _, _ = fitted
+    expected = model.predict(rows[:8], verbose=0)
+    model.export(tmp_path / "saved", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "saved"))
+    np.testing.assert_allclose(served.serve(rows[:8]), expected, atol=1e-5)
+    runtime = pytest.importorskip("onnxruntime")
+    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    (found,) = session.run(None, {session.get_inputs()[0].name: rows[:8]})
+    np.testing.assert_allclose(found, expected, atol=1e-4)
