@@ -17,7 +17,7 @@ BatchNormalization, by Adam at 1e-5 in batches of 32:
   plain `model.fit`.
 
 Nothing was tuned on the test images; the learning rate is the one that suits both
-kinds of start (ALGORITHM: higher ones hurt both).
+kinds of start (higher ones hurt both).
 
 Needs `cifar10.npz` and `mobilenet_pw12.keras` in the data cache
 (`KERAS_SWIM_CACHE`, or `~/.cache/keras_swim_data`). What is done is kept there, in

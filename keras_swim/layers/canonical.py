@@ -185,9 +185,9 @@ class PeriodicShift(Canonicalize):
         others = [other for other in range(1, len(u.shape)) if other != axis]
         profile = u
         if others:
-            count = int(np.prod([u.shape[other] for other in others]))
+            count = int(np.prod([int(u.shape[other]) for other in others]))
             profile = keras.ops.sum(u, axis=others) / count
-        points = profile.shape[1]
+        points = int(profile.shape[1])
         count = min(most_modes(points), _LOOKED_AT + 1)
         if count < 2:
             return keras.ops.zeros_like(profile[:, 0])
@@ -326,7 +326,7 @@ def mean_of(u):
     # `keras.ops.mean` computes in float32 on torch, `sum` does not.
     axes = list(range(1, len(u.shape)))
     total = keras.ops.sum(u, axis=axes, keepdims=True)
-    return total / np.prod(u.shape[1:]).item()
+    return total / int(np.prod([int(size) for size in u.shape[1:]]))
 
 
 def shifted(x, angle, axis=1):
@@ -334,7 +334,7 @@ def shifted(x, angle, axis=1):
     last = len(x.shape) - 1
     if axis != last:
         x = keras.ops.moveaxis(x, axis, -1)
-    points = x.shape[-1]
+    points = int(x.shape[-1])
     count = most_modes(points)
     modes = product(x, _constant(analysis(points, count), x))
     real, imaginary = modes[..., 1:count], modes[..., count:]
@@ -364,8 +364,8 @@ def _constant(array, like):
 def _first(mask, dtype):
     """1 at the first place of each row where `mask` holds, 0 elsewhere."""
     # `keras.ops.argmax` would do, but cannot be exported to ONNX from TensorFlow.
-    places = keras.ops.arange(mask.shape[1], dtype=dtype)
-    found = keras.ops.where(mask, places, float(mask.shape[1]))
+    places = keras.ops.arange(int(mask.shape[1]), dtype=dtype)
+    found = keras.ops.where(mask, places, float(int(mask.shape[1])))
     lowest = keras.ops.min(found, axis=1, keepdims=True)
     return keras.ops.cast(keras.ops.equal(places, lowest), dtype)
 

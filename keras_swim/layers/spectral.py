@@ -238,7 +238,7 @@ class GridCoordinate(keras.layers.Layer):
     """
 
     def call(self, inputs):
-        angles = [2 * np.pi * np.arange(n) / n for n in inputs.shape[1:]]
+        angles = [2 * np.pi * np.arange(n) / n for n in map(int, inputs.shape[1:])]
         parts = [keras.ops.expand_dims(inputs, -1)]
         for axis in np.meshgrid(*angles, indexing="ij"):
             for wave in (np.cos(axis), np.sin(axis)):
