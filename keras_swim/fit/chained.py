@@ -262,7 +262,8 @@ class _Fit:
             out = self.held[block]
             triangle.update(found[~out], target[block][~out], rows.weight[~out])
             if out.any():
-                held.append((found[out], target[block][out], rows.weight[out]))
+                size = _norms(rows.y[out])
+                held.append((found[out], target[block][out], rows.weight[out], size))
             self.progress.advance(len(found))
         return triangle, joined(held) if held else None
 
@@ -282,7 +283,7 @@ class _Fit:
         for readout, l2, (triangle, rows) in zip(
             stage.readouts, penalties, systems, strict=True
         ):
-            triangle.update(*rows)
+            triangle.update(*rows[:3])
             _assign(readout.layer, *self._coefficients(triangle, l2))
         return logs
 
@@ -312,10 +313,9 @@ def function_metrics(y, outputs, weight):
     flat = [np.reshape(one, (len(y), -1)).astype(np.float64) for one in (y, outputs)]
     share = weight / max(weight.sum(), np.finfo(float).tiny)
     wrong = np.linalg.norm(flat[1] - flat[0], axis=1)
-    size = np.linalg.norm(flat[0], axis=1)
     centred = np.linalg.norm(flat[0] - share @ flat[0], axis=1)
     loss, spread = share @ wrong**2, share @ centred**2
-    relative = wrong / np.where(size > 0, size, 1.0)
+    relative = wrong / _norms(flat[0])
     return {
         "loss": float(loss / flat[0].shape[1]),
         "r2": float(1 - loss / spread) if spread > 0 else 0.0,
@@ -357,14 +357,19 @@ def _padded(array, rows):
     return np.concatenate([array, np.repeat(array[-1:], rows - len(array), axis=0)])
 
 
-def _error(kernel, bias, features, targets, weight):
-    """Relative error of held-out rows, in the dtype of the features."""
+def _error(kernel, bias, features, targets, weight, size):
+    """Mean relative error of held-out rows, in the dtype of the features."""
     dtype = features.dtype
     with np.errstate(over="ignore", invalid="ignore"):
         found = features @ kernel.astype(dtype) + bias.astype(dtype)
         wrong = np.linalg.norm(found.astype(np.float64) - targets, axis=1)
-    # Not squared: a few hard functions would decide alone.
-    return float(weight @ wrong)
+    return float(weight @ (wrong / size))
+
+
+def _norms(y):
+    """Sizes of functions that errors are relative to."""
+    size = np.linalg.norm(y.reshape(len(y), -1), axis=1)
+    return np.where(size > 0, size, 1.0)
 
 
 def _assign(layer, kernel, bias):

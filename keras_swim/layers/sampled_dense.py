@@ -17,6 +17,7 @@ from keras_swim.core.targets import encode, side_by_side
 from keras_swim.data.pool import draw_pool, pool_size
 from keras_swim.data.sources import as_source
 from keras_swim.layers.activations import activation_name, get_activation
+from keras_swim.layers.pairs import HasPairs
 from keras_swim.layers.products import DoubleDense
 
 # Smallest distance in a deep layer, relative to the median one: two different
@@ -26,7 +27,7 @@ _DEEP_EPSILON = 1e-10
 
 
 @keras.saving.register_keras_serializable(package="keras_swim")
-class SampledDense(DoubleDense, keras.layers.Dense):
+class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
     """Dense layer whose weights come from pairs of training rows.
 
     `output = activation(x @ kernel + bias)`, where each column of `kernel`
@@ -137,11 +138,6 @@ class SampledDense(DoubleDense, keras.layers.Dense):
         if sampler != "random":
             # An unknown activation should fail here, not after a long pass.
             constants_for(activation_name(self.activation), self.constants)
-        self._pairs = None
-
-    @property
-    def pairs(self):
-        return self._pairs
 
     def adapt(self, x, y=None, sample_weight=None, *, depth=0):
         """Computes kernel and bias from data.
@@ -333,18 +329,6 @@ class SampledDense(DoubleDense, keras.layers.Dense):
             seed=self.seed,
         )
         return config
-
-    # `pairs` is no Keras weight: `get_weights`, `set_weights` and
-    # `count_params` stay those of Dense.
-    def save_own_variables(self, store):
-        super().save_own_variables(store)
-        if self._pairs is not None:
-            store["pairs"] = self._pairs
-
-    def load_own_variables(self, store):
-        keys = list(store.keys())
-        super().load_own_variables({key: store[key] for key in keys if key != "pairs"})
-        self._pairs = np.array(store["pairs"]) if "pairs" in keys else None
 
 
 def _warn_of_equal_norms(rows, name):

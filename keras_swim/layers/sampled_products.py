@@ -3,9 +3,11 @@
 import keras
 import numpy as np
 
+from keras_swim.layers.pairs import HasPairs
+
 
 @keras.saving.register_keras_serializable(package="keras_swim")
-class SampledProducts(keras.layers.Layer):
+class SampledProducts(HasPairs, keras.layers.Layer):
     """Products of a few logistic units.
 
     `output_j = prod_t sigmoid(x @ kernel[:, j, t] + bias[j, t])`: near 1 where all
@@ -32,11 +34,6 @@ class SampledProducts(keras.layers.Layer):
     def __init__(self, units, terms=3, **kwargs):
         super().__init__(**kwargs)
         self.units, self.terms = int(units), int(terms)
-        self._pairs = None
-
-    @property
-    def pairs(self):
-        return self._pairs
 
     def build(self, input_shape):
         count = self.units * self.terms
@@ -74,13 +71,3 @@ class SampledProducts(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "units": self.units, "terms": self.terms}
-
-    def save_own_variables(self, store):
-        super().save_own_variables(store)
-        if self._pairs is not None:
-            store["pairs"] = self._pairs
-
-    def load_own_variables(self, store):
-        keys = list(store.keys())
-        super().load_own_variables({key: store[key] for key in keys if key != "pairs"})
-        self._pairs = np.array(store["pairs"]) if "pairs" in keys else None
