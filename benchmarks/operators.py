@@ -171,11 +171,10 @@ def single(name, width):
     return found
 
 
-def swimnetworks(width, seed):
+def swimnetworks_fit(parts, width, seed):
     from sklearn.pipeline import Pipeline
     from swimnetworks import Dense, Linear
 
-    parts = data()
     steps = [
         (
             "dense",
@@ -189,11 +188,42 @@ def swimnetworks(width, seed):
         ),
         ("linear", Linear(regularization_scale=1e-10)),
     ]
+    return Pipeline(steps).fit(*parts["train"]).transform
+
+
+def swimnetworks(width, seed):
+    parts = data()
     start = time.perf_counter()
-    model = Pipeline(steps).fit(*parts["train"])
+    predict = swimnetworks_fit(parts, width, seed)
     seconds = time.perf_counter() - start
-    found = {"seconds": seconds, **summary(model.transform, parts)}
+    found = {"seconds": seconds, **summary(predict, parts)}
     say(f"swimnetworks, {width} units", found)
+    return found
+
+
+def speed(width):
+    """The signal network and `swimnetworks`, in turn, with all cores."""
+    parts = data()
+    runs = {
+        "qr, penalty chosen": {"solver": "qr"},
+        "qr, l2 1e-14": {"solver": "qr", "l2": 1e-14},
+        "cholesky, penalty chosen": {"solver": "cholesky"},
+        "cholesky, l2 1e-13": {"solver": "cholesky", "l2": 1e-13},
+        "swimnetworks": None,
+    }
+    found = {name: {"seconds": []} for name in runs}
+    for _ in range(2):
+        for name, options in runs.items():
+            start = time.perf_counter()
+            if options is None:
+                predict = swimnetworks_fit(parts, width, 0)
+            else:
+                model = SwimOperator(256, "signal", width, scale=1.0, seed=0)
+                swim_fit(model, *parts["train"], seed=0, verbose=0, **options)
+                predict = predictor(model)
+            found[name]["seconds"].append(time.perf_counter() - start)
+            found[name]["mean"] = float(errors(predict, parts["test"]).mean())
+            print(name, found[name], file=sys.stderr, flush=True)
     return found
 
 
@@ -238,6 +268,7 @@ def run(arguments):
                 RESULTS.run(key, sampled, name, width, scale, seed)
     if arguments.only:
         return
+    RESULTS.run("speed/4096", speed, 4096)
     for name in ("Fourier", "Fourier + shift + Galilean + reflection"):
         for width in arguments.widths:
             RESULTS.run(f"float32, {name}/{width}", single, name, width)
@@ -294,7 +325,9 @@ def collected(found):
 
 
 def report():
-    lines = collected(RESULTS.known())
+    known = RESULTS.known()
+    seconds = known.pop("speed/4096", {})
+    lines = collected(known)
     text = [
         "# Operators for Burgers' equation",
         "",
@@ -313,12 +346,31 @@ def report():
         + ".",
         "",
     ]
+    if seconds:
+        text += speed_table(seconds)
     if lines:
         draw(lines, HERE / "operators.png")
         text += ["![Error against seconds](operators.png)", ""]
     text = "\n".join(text)
     print(text)
     (HERE / "operators.md").write_text(text)
+
+
+def speed_table(found):
+    slowest = min(found["swimnetworks"]["seconds"])
+    return [
+        "The signal network with 4096 units beside `swimnetworks` in one run, all "
+        "cores, best of two:",
+        "",
+        "| | seconds | times faster | mean error |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {min(one['seconds']):.1f} | "
+            f"{slowest / min(one['seconds']):.1f} | {one['mean']:.2e} |"
+            for name, one in found.items()
+        ),
+        "",
+    ]
 
 
 def draw(lines, path):

@@ -9,13 +9,15 @@ import numpy as np
 # Exponents of ten of the relative penalty. In float64 the error hardly depends on it;
 # in float32 the rounding of large coefficients does, steeply.
 _EXPONENTS = {"float64": (-14, 2, -26, -2), "float32": (-9, 1, -13, -1)}
+# A Gram matrix is no longer positive beyond these.
+GRAM_EXPONENTS = (-12, 1, -13, -1)
 
 # Of penalties whose errors differ by less, the largest: its coefficients are smaller,
 # and round better.
 _AS_GOOD = 1.05
 
 
-def choose_penalty(coefficients, error, dtype="float64"):
+def choose_penalty(coefficients, error, dtype="float64", exponents=None):
     """The relative penalty of least held-out error.
 
     Args:
@@ -23,6 +25,7 @@ def choose_penalty(coefficients, error, dtype="float64"):
         error: Function from both to a number: the error on held-out rows, computed in
             the dtype that will predict.
         dtype: That dtype's name.
+        exponents: `None`, or where to start, the step, the lowest and the highest.
 
     Returns:
         The penalty and a dict with the error of each that was tried.
@@ -35,7 +38,9 @@ def choose_penalty(coefficients, error, dtype="float64"):
     >>> f"{found:.0e}"
     '1e-12'
     """
-    start, step, lowest, highest = _EXPONENTS.get(dtype, _EXPONENTS["float32"])
+    start, step, lowest, highest = exponents or _EXPONENTS.get(
+        dtype, _EXPONENTS["float32"]
+    )
     tried: dict[int, float] = {}
 
     def at(exponent):

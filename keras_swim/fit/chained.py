@@ -2,8 +2,9 @@
 
 Sampled layers and readouts are fitted stage by stage: what a later block sees is the
 output of the earlier ones. Smooth operators reach errors of 1e-7 with condition numbers
-beyond 1e14, so readouts are solved by orthogonal factorisation, and their penalty is
-chosen on held-out rows in the dtype that will predict.
+beyond 1e14, so readouts are solved by orthogonal factorisation (a Gram matrix is there
+for those in a hurry), and their penalty is chosen on held-out rows in the dtype that
+will predict.
 """
 
 import warnings
@@ -13,7 +14,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_swim.core.penalty_search import choose_penalty
+from keras_swim.core.normal_equations import NormalEquations
+from keras_swim.core.penalty_search import GRAM_EXPONENTS, choose_penalty
 from keras_swim.core.triangle import Triangle
 from keras_swim.data.pool import pool_indices, pool_size
 from keras_swim.fit.chain import RESHAPING, find_stages, leads_to
@@ -82,10 +84,10 @@ def fit_chained(
                 f"Received: {name}={value!r}. Leave it out."
             )
     options = check_options(l2, solver, seed, "float64", "host", batch_size, model)
-    if solver not in ("auto", "qr", "svd"):
+    if solver == "dual":
         raise ValueError(
-            'A model with layers behind its readouts is solved by "qr" (or "svd"). '
-            f"Received: solver={solver!r}"
+            'A model with layers behind its readouts is solved by "qr", "cholesky" or '
+            f'"svd". Received: solver={solver!r}'
         )
     reader, validation = open_data(
         model, x, y, sample_weight, validation_data, validation_split
@@ -250,10 +252,11 @@ class _Fit:
         self.depth += 1
 
     def _add_up(self, readout, target):
-        """A readout's rows in a triangle, but for the held-out ones."""
+        """A readout's rows in a triangle (or sums), but for the held-out ones."""
         layer = readout.layer
         (width,) = self.graph.tensors[readout.step.inputs[0]].shape[1:]
-        triangle = Triangle(width, layer.units, layer.use_bias)
+        kind = NormalEquations if self.options.solver == "cholesky" else Triangle
+        triangle = kind(width, layer.units, layer.use_bias)
         held = []
         for start in range(0, len(target), self.options.block_rows):
             block = slice(start, start + self.options.block_rows)
@@ -299,6 +302,7 @@ class _Fit:
             coefficients,
             lambda kernel, bias: _error(kernel, bias, *held),
             held[0].dtype.name,
+            GRAM_EXPONENTS if self.options.solver == "cholesky" else None,
         )
         return found
 

@@ -398,6 +398,24 @@ def test_functions_that_are_not_periodic_are_noticed(functions):
 
 
 @ONCE
+def test_the_fast_solver_is_nearly_as_good(functions, float64):
+    arguments = {"symmetries": frames(), "reflection": "odd", "seed": 0, "modes": 5}
+    found = {}
+    for solver in ("qr", "cholesky"):
+        model = SwimOperator(POINTS, units=100, **arguments)
+        history = swim_fit(model, *functions[:2], seed=0, solver=solver, verbose=0)
+        found[solver] = error(model, *functions[2:])
+        arguments["symmetries"] = frames()
+        assert solver == "qr" or history.history["l2"][0] >= 1e-13
+    assert found["qr"] < found["cholesky"] < 20 * found["qr"]
+    same = [SwimOperator(POINTS, units=60, modes=5, seed=0) for _ in range(2)]
+    for model, solver in zip(same, found, strict=True):
+        swim_fit(model, *functions[:2], seed=0, solver=solver, l2=1e-6, verbose=0)
+    one, other = (model.predict(functions[2], verbose=0) for model in same)
+    assert np.abs(one - other).max() < 1e-8
+
+
+@ONCE
 def test_few_functions_for_many_units(functions):
     model = SwimOperator(POINTS, units=300, modes=4, seed=0)
     u0, u1 = functions[0][:20], functions[1][:20]
