@@ -89,6 +89,10 @@ def error(model, u0, u1):
     return float(np.mean(wrong / np.linalg.norm(u1, axis=1)))
 
 
+def apart(one, other):
+    return np.linalg.norm(one - other) / np.linalg.norm(other)
+
+
 def moved(u, angle):
     c = np.fft.rfft(u)
     waves = np.exp(1j * np.arange(c.shape[1]) * np.reshape(angle, (-1, 1)))
@@ -171,20 +175,22 @@ def test_equivariance(functions, architecture, dtype):
         l2=1e-4,
         dtype=dtype,
     )
-    tolerance = 1e-10 if dtype == "float64" else 4e-6
+    tolerance = 1e-10 if dtype == "float64" else 1e-6
+    if architecture == "lifted" and dtype == "float32":
+        tolerance = 1e-5  # Units between neighbouring points are steep, and magnify.
     c = np.fft.rfft(functions[2][:40])
     c[20:, 1] = 0  # Functions without a first mode.
     u = np.fft.irfft(c, POINTS)
     angle = np.random.default_rng(1).uniform(-9, 9, size=len(u))
     before = model.predict(u, verbose=0)
     after = model.predict(moved(u, angle), verbose=0)
-    assert np.abs(after - moved(before, angle)).max() < tolerance
+    assert apart(after, moved(before, angle)) < tolerance
     after = model.predict(mirrored(u), verbose=0)
-    assert np.abs(after - mirrored(before)).max() < tolerance
+    assert apart(after, mirrored(before)) < tolerance
     # Faster frames: the whole solution moves with the mean.
     after = model.predict(u + 0.3, verbose=0)
     expected = moved(before, np.full(len(u), -0.3 * 0.5)) + 0.3
-    assert np.abs(after - expected).max() < tolerance
+    assert apart(after, expected) < tolerance
 
 
 @ON_JAX
