@@ -147,10 +147,10 @@ class PeriodicShift(Canonicalize):
     """Frame in which the first Fourier mode has a fixed phase, on each axis.
 
     Where the first mode vanishes the lowest one that does not is taken; of its k
-    possible shifts, the one in which the other modes are nearest to that phase. Functions
-    that repeat themselves within the grid have several such shifts, and predictions for
-    them differ by as much as the network is wrong. The highest mode of an even grid,
-    which has no phase, stays as it is.
+    possible shifts, the one in which the other modes are nearest to that phase.
+    Functions that repeat themselves within the grid have several such shifts, and
+    predictions for them differ by as much as the network is wrong. The highest mode of
+    an even grid, which has no phase, stays as it is.
 
     Args:
         phase: Phase of the mode in the frame. The default keeps the frame of
