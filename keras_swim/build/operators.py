@@ -14,7 +14,7 @@ from keras_swim.layers.spectral import (
     OutputGrid,
     PODBasis,
     Resample,
-    axes_of,
+    checked_modes,
     most_modes,
     sizes,
 )
@@ -128,7 +128,7 @@ def SwimOperator(
     symmetries = _checked_symmetries(symmetries)
     if modes is None or architecture == "signal":
         modes = tuple(min(16, most_modes(axis)) for axis in points)
-    modes = _checked_modes("modes", modes, points)
+    modes = checked_modes("modes", modes, points)
     if architecture == "lifted" and np.ndim(units) == 0 and units < channels:
         raise ValueError(
             "The channels of a lifted operator share its units: `units` must be "
@@ -204,7 +204,7 @@ def on_grid(model, points):
         )
     for layer in model.layers:
         if isinstance(layer, (Modes, FromModes)):
-            _checked_modes("modes", layer.modes, points)
+            checked_modes("modes", layer.modes, points)
     config = model.get_config()
     for layer in config["layers"]:
         # Or layers would be built for the old grid before they are called on the new.
@@ -227,16 +227,17 @@ class _Parts:
 
     def __init__(self, **settings):
         self.__dict__.update(settings)
+        self._made = {}
 
     def block(self, x, prediction, scale, number):
         """From the input (and the prediction so far) to a function on the grid."""
         units = self._units(scale, number)
-        features = units(self._seen(x, prediction, number))
+        features = units(self._seen(x, prediction))
         if self.reflection is None:
             return self._readout(features, f"block_{number}", True)
         mirror = Reflect(self.reflection, name=f"mirror_{number}", dtype=self.dtype)
         seen = None if prediction is None else mirror(prediction)
-        mirrored = units(self._seen(mirror(x), seen, number))
+        mirrored = units(self._seen(mirror(x), seen))
         pair = [features, mirrored]
         even = keras.layers.Add(name=f"even_units_{number}", dtype=self.dtype)(pair)
         odd = keras.layers.Subtract(name=f"odd_units_{number}", dtype=self.dtype)(pair)
@@ -250,7 +251,7 @@ class _Parts:
             ]
         )
 
-    def _seen(self, x, prediction, number):
+    def _seen(self, x, prediction):
         """The numbers that sampled layers see."""
         if self.architecture == "lifted":
             return self._lifted(x)
@@ -325,10 +326,10 @@ class _Parts:
 
     def _shared(self, name, layer, *args, **kwargs):
         """One layer of a name, however often it is used."""
-        made = self.__dict__.setdefault("_made", {})
-        if name not in made:
-            made[name] = layer(*args, **{"dtype": self.dtype, **kwargs, "name": name})
-        return made[name]
+        if name not in self._made:
+            kwargs = {"dtype": self.dtype, **kwargs, "name": name}
+            self._made[name] = layer(*args, **kwargs)
+        return self._made[name]
 
 
 def _checked_symmetries(symmetries):
@@ -343,18 +344,6 @@ def _checked_symmetries(symmetries):
                 f"[PeriodicShift()]. Received: {frame!r}"
             )
     return list(symmetries)
-
-
-def _checked_modes(name, modes, points):
-    modes = axes_of(sizes(modes, name), points, name)
-    for axis, count in zip(points, modes, strict=True):
-        if count > most_modes(axis):
-            raise ValueError(
-                f"A grid of {axis} points has {most_modes(axis)} modes (the mean "
-                f"included). Received: {name}={count}. Ask for fewer modes, or use a "
-                "finer grid."
-            )
-    return modes
 
 
 def _output_modes(output_modes, modes, points, architecture):
@@ -374,7 +363,7 @@ def _output_modes(output_modes, modes, points, architecture):
             min(2 * count, most_modes(axis))
             for count, axis in zip(modes, points, strict=True)
         )
-    return _checked_modes("output_modes", output_modes, points)
+    return checked_modes("output_modes", output_modes, points)
 
 
 def _check_dtype(dtype):

@@ -45,11 +45,16 @@ def choose_penalty(coefficients, error, dtype="float64", exponents=None):
 
     def at(exponent):
         if exponent not in tried:
-            found = error(*coefficients(10.0**exponent))
+            try:
+                found = error(*coefficients(10.0**exponent))
+            except np.linalg.LinAlgError:
+                found = np.inf  # Too small for the Gram matrix: not to be chosen.
             tried[exponent] = found if np.isfinite(found) else np.inf
         return tried[exponent]
 
     best = start
+    while at(best) == np.inf and best + step <= highest:
+        best += step
     while True:
         near = [
             exponent

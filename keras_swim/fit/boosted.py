@@ -11,7 +11,7 @@ from keras_swim.core.table_columns import NumberColumn, learn_columns
 from keras_swim.fit.dataset import joined, output_weights, weighted_by_class
 from keras_swim.fit.metrics import compiled_metrics, held_out_metrics, output_metrics
 from keras_swim.fit.one_epoch import begin, end
-from keras_swim.fit.options import FOLD_STREAM, check_options
+from keras_swim.fit.options import FOLD_STREAM, check_options, refuse_options
 from keras_swim.fit.prepare import check_rows, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.readouts import CLASSES, REGRESSION, ReadoutLayer
@@ -93,12 +93,7 @@ def fit_boosted(
         others: Dict of arguments that do not apply here, by name, with their
             values and defaults.
     """
-    for name, (value, default) in others.items():
-        if value is not default and value != default:
-            raise ValueError(
-                f"`{name}` does not apply to a model of boosted blocks. Received: "
-                f"{name}={value!r}. Leave it out."
-            )
+    refuse_options(others, "of boosted blocks")
     options = check_options("auto", "auto", seed, "float64", "host", None, model)
     bags = _bags(model)
     readout = _readout(model, bags)

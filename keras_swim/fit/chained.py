@@ -23,7 +23,12 @@ from keras_swim.fit.dataset import check_inputs, feed, joined, output_weights
 from keras_swim.fit.graph import trace
 from keras_swim.fit.metrics import compiled_metrics
 from keras_swim.fit.one_epoch import begin, end
-from keras_swim.fit.options import FOLD_STREAM, POOL_STREAM, check_options
+from keras_swim.fit.options import (
+    FOLD_STREAM,
+    POOL_STREAM,
+    check_options,
+    refuse_options,
+)
 from keras_swim.fit.plan import opens
 from keras_swim.fit.prepare import check_rows, open_data
 from keras_swim.fit.progress import Progress
@@ -77,12 +82,7 @@ def fit_chained(
         others: Dict of arguments that do not apply here, by name, with their values
             and defaults.
     """
-    for name, (value, default) in others.items():
-        if value is not default and value != default:
-            raise ValueError(
-                f"`{name}` does not apply to a model with layers behind its readouts. "
-                f"Received: {name}={value!r}. Leave it out."
-            )
+    refuse_options(others, "with layers behind its readouts")
     options = check_options(l2, solver, seed, "float64", "host", batch_size, model)
     if solver == "dual":
         raise ValueError(

@@ -87,6 +87,21 @@ def check_options(l2, solver, seed, sums_dtype, sums_device, batch_size, model):
     )
 
 
+def refuse_options(others, kind):
+    """Raises for arguments that a kind of model has no use for.
+
+    Args:
+        others: Dict from a name to the value and the default.
+        kind: What to call the model.
+    """
+    for name, (value, default) in others.items():
+        if value is not default and value != default:
+            raise ValueError(
+                f"`{name}` does not apply to a model {kind}. Received: "
+                f"{name}={value!r}. Leave it out."
+            )
+
+
 def plain_options(model, batch_size):
     """`Options` for running or changing a fitted model: nothing is chosen."""
     return check_options("auto", "auto", None, "float64", "host", batch_size, model)

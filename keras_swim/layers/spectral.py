@@ -104,14 +104,7 @@ class Modes(keras.layers.Layer):
 
     def build(self, input_shape):
         grid = _grid(input_shape, self)
-        modes = axes_of(self.modes, grid, "modes")
-        for points, count in zip(grid, modes, strict=True):
-            if count > most_modes(points):
-                raise ValueError(
-                    f"A grid of {points} points has {most_modes(points)} modes (the "
-                    f"mean included). Received: modes={count}. Ask for fewer modes, or "
-                    "use a finer grid."
-                )
+        modes = checked_modes("modes", self.modes, grid)
         self._matrices = [
             analysis(points, count) for points, count in zip(grid, modes, strict=True)
         ]
@@ -342,6 +335,19 @@ def axes_of(values, grid, name):
             f"Received: {name}={values}"
         )
     return values
+
+
+def checked_modes(name, modes, grid):
+    """One number of modes for each axis of a grid that resolves them."""
+    modes = axes_of(sizes(modes, name), grid, name)
+    for points, count in zip(grid, modes, strict=True):
+        if count > most_modes(points):
+            raise ValueError(
+                f"A grid of {points} points has {most_modes(points)} modes (the mean "
+                f"included). Received: {name}={count}. Ask for fewer modes, or use a "
+                "finer grid."
+            )
+    return modes
 
 
 def _grid(shape, layer):

@@ -84,6 +84,12 @@ def fitted(functions, units=100, modes=8, **arguments):
     return model, history.history
 
 
+def symmetric(functions, architecture, **arguments):
+    """A small operator with all symmetries."""
+    arguments.update(symmetries=frames(), reflection="odd", units=40)
+    return fitted(functions, architecture=architecture, **arguments)[0]
+
+
 def error(model, u0, u1):
     wrong = np.linalg.norm(model.predict(u0, verbose=0) - u1, axis=1)
     return float(np.mean(wrong / np.linalg.norm(u1, axis=1)))
@@ -166,15 +172,7 @@ def test_symmetries_are_worth_more_than_width(functions):
 @pytest.mark.parametrize("architecture", SOME)
 def test_equivariance(functions, architecture, dtype):
     # A penalty that keeps coefficients small, so that rounding shows as what it is.
-    model, _ = fitted(
-        functions,
-        units=40,
-        architecture=architecture,
-        symmetries=frames(),
-        reflection="odd",
-        l2=1e-4,
-        dtype=dtype,
-    )
+    model = symmetric(functions, architecture, l2=1e-4, dtype=dtype)
     tolerance = 1e-10 if dtype == "float64" else 1e-6
     if architecture == "lifted" and dtype == "float32":
         tolerance = 1e-5  # Units between neighbouring points are steep, and magnify.
@@ -280,14 +278,7 @@ def test_every_architecture_is_saved(functions, architecture, tmp_path):
 
 @pytest.mark.parametrize("architecture", SOME)
 def test_exported_operators_agree(functions, architecture, tmp_path):
-    model, _ = fitted(
-        functions,
-        units=40,
-        architecture=architecture,
-        symmetries=frames(),
-        reflection="odd",
-        l2=1e-6,
-    )
+    model = symmetric(functions, architecture, l2=1e-6)
     u = functions[2][:4].astype("float32")
     expected = model.predict(u, verbose=0)
     if BACKEND != "torch":
