@@ -7,9 +7,7 @@ for those in a hurry), and their penalty is chosen on held-out rows in the dtype
 will predict.
 """
 
-import warnings
 from dataclasses import replace
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -19,7 +17,8 @@ from keras_swim.core.penalty_search import GRAM_EXPONENTS, choose_penalty
 from keras_swim.core.triangle import Triangle
 from keras_swim.data.pool import pool_indices, pool_size
 from keras_swim.fit.chain import RESHAPING, find_stages, leads_to
-from keras_swim.fit.dataset import check_inputs, feed, joined, output_weights
+from keras_swim.fit.chain_rows import announce, check_batch, read_functions, warn
+from keras_swim.fit.dataset import feed, joined
 from keras_swim.fit.graph import trace
 from keras_swim.fit.metrics import compiled_metrics
 from keras_swim.fit.one_epoch import begin, end
@@ -35,29 +34,15 @@ from keras_swim.fit.progress import Progress
 from keras_swim.fit.segment import Segment, as_array
 from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
 from keras_swim.fit.statistics import set_statistics
-from keras_swim.layers.canonical import Canonicalize
 from keras_swim.layers.sampled_dense import SampledDense
-from keras_swim.layers.spectral import Modes
 
 # Held-out rows that a penalty is chosen by.
 _HELD_ROWS = 500
 # With fewer rows none is held out, and the penalty is the paper's cut-off.
 _FEWEST = 4
 _METRIC_ROWS = 2048
-# Ends of a periodic function differ like neighbours; so much more is a jump.
-_JUMP = 5.0
-_PERIODIC = (Modes, Canonicalize)
 # Positions of pointwise layers that pairs are drawn from.
 _POSITIONS = 20_000
-
-
-class _Rows(NamedTuple):
-    x: list[np.ndarray]
-    y: np.ndarray
-    weight: np.ndarray
-
-    def take(self, index):
-        return _Rows([one[index] for one in self.x], self.y[index], self.weight[index])
 
 
 def fit_chained(
@@ -96,20 +81,20 @@ def fit_chained(
     stages = find_stages(graph)
     for part in (reader, validation):
         if part is not None:
-            _check_batch(graph, part.first)
+            check_batch(graph, part.first)
     progress = Progress(verbose, stages=1 + 3 * len(stages))
     fitted = [step.operation for step in graph.steps if _has_weights(step)]
     before = weights_of(dict.fromkeys(fitted))
     told = begin(callbacks, model)
     try:
         with progress.stage("features", "reading the data", reader.source.rows):
-            rows = _read(graph, reader, options, progress)
+            rows = read_functions(graph, reader, options, progress)
             held = None
             if validation is not None:
-                held = _read(graph, validation, options)
+                held = read_functions(graph, validation, options)
         check_rows(len(rows.y))
-        _announce(graph, stages, len(rows.y), progress)
-        _warn(graph, stages, rows)
+        announce(graph, stages, len(rows.y), progress)
+        warn(graph, stages, rows)
         fit = _Fit(graph, rows, options, progress)
         logs = fit.run(stages)
         forget_compiled(model)
@@ -384,105 +369,3 @@ def _assign(layer, kernel, bias):
 
 def _has_weights(step):
     return isinstance(step.operation, keras.layers.Layer) and step.operation.weights
-
-
-def _check_batch(graph, batch):
-    for name, arrays in (("x", batch.x), ("y", batch.y)):
-        for array in arrays:
-            if array.dtype.kind not in "biuf":
-                raise TypeError(
-                    f"Expected real numbers in {name}. Received: dtype {array.dtype}."
-                    + (
-                        " Pass real and imaginary parts as functions of their own."
-                        if array.dtype.kind == "c"
-                        else ""
-                    )
-                )
-    try:
-        check_inputs(graph, batch)
-    except ValueError as error:
-        raise ValueError(
-            f"{error} A fitted operator goes to another grid with "
-            "`keras_swim.build.operators.on_grid`."
-        ) from error
-    if len(batch.y) != 1:
-        raise ValueError(
-            f"The model has one output. Received: {len(batch.y)} array(s) in y."
-        )
-    expected = graph.tensors[graph.outputs[0]].shape[1:]
-    if batch.y[0].shape[1:] != tuple(expected):
-        raise ValueError(
-            f"The model's outputs have shape {(None, *expected)}. Received: "
-            f"y.shape={batch.y[0].shape}."
-        )
-
-
-def _announce(graph, stages, count, progress):
-    solved = [readout for stage in stages for readout in stage.readouts]
-    names = ", ".join(
-        f"{readout.layer.name} ({graph.tensors[readout.step.inputs[0]].shape[-1]} "
-        f"units -> {readout.layer.units})"
-        for readout in solved
-    )
-    progress.say(f"{count} rows; solved: {names}")
-    # A triangle for each readout of a stage, and copies while one is solved.
-    needed = max(
-        8 * (len(stage.readouts) + 2) * _size(graph, readout) ** 2
-        for stage in stages
-        for readout in stage.readouts
-    )
-    progress.say_memory(needed)
-
-
-def _size(graph, readout):
-    return graph.tensors[readout.step.inputs[0]].shape[-1] + readout.layer.units
-
-
-def _warn(graph, stages, rows):
-    """Says what will work, but hardly as the user expects."""
-    widths = [
-        graph.tensors[readout.step.inputs[0]].shape[-1]
-        for stage in stages
-        for readout in stage.readouts
-    ]
-    if len(rows.y) < max(widths):
-        warnings.warn(
-            f"{len(rows.y)} functions for {max(widths)} units: the fit rests on its "
-            "penalty alone. Pass more functions, or use fewer units.",
-            stacklevel=4,
-        )
-    spectral = any(isinstance(step.operation, _PERIODIC) for step in graph.steps)
-    for array in rows.x if spectral else []:
-        for axis in range(1, array.ndim):
-            array = array.astype(np.float64)
-            jump = np.abs(np.take(array, 0, axis) - np.take(array, -1, axis)).mean()
-            usual = np.abs(np.diff(array, axis=axis)).mean()
-            if jump > _JUMP * usual:
-                warnings.warn(
-                    "The functions in x do not look periodic: their ends differ "
-                    f"{jump / max(usual, 1e-300):.0f} times as much as neighbouring "
-                    "points. Fourier modes and shifts are for periodic "
-                    "functions, without the last point of the period. The architecture "
-                    '"signal" without symmetries takes any.',
-                    stacklevel=4,
-                )
-                return
-
-
-def _read(graph, reader, options, progress=None):
-    parts = []
-    for batch in reader.batches(options.block_rows):
-        _check_batch(graph, batch)
-        for name, arrays in (("x", batch.x), ("y", batch.y)):
-            if not all(np.isfinite(array).all() for array in arrays):
-                raise ValueError(
-                    f"Expected finite numbers in {name}. Received: NaN or infinity. "
-                    "Remove these rows."
-                )
-        (weight,) = output_weights(batch, [None])
-        weight = np.ones(batch.rows) if weight is None else weight
-        parts.append([*batch.x, batch.y[0], weight.astype(np.float64)])
-        if progress is not None:
-            progress.advance(batch.rows)
-    *x, y, weight = joined(parts)
-    return _Rows(x, y.astype(np.float64), weight)
