@@ -7,7 +7,7 @@
 10000 training rows, all 10000 test images (and the first 2000 alone, a column of its
 own). Everything that is chosen is chosen on training rows:
 
-- sampled 2048: `SampledDense(2048)` and `swim_fit` as they come;
+- sampled 2048: `SwimHead` and `swim_fit` as they come;
 - selected: transform (none, square root) and scale (1, 2, 4) by the accuracy on 2000
   held-out training rows, at up to 4096 units (once, with the first seed), then width
   (256 to 8192; 16384, tried with one seed, was worse than 8192 on the held-out rows)
@@ -58,21 +58,6 @@ def sampled(x, y, seed):
     return heads.sampled(x, y, seed), {}
 
 
-def head_model(columns, units, scale, seed, transform=None, skip=False):
-    """The head of `SwimHead`, from features."""
-    import keras
-
-    from keras_swim import SwimHead
-    from keras_swim.build.heads import split_head
-
-    inputs = keras.Input((1, columns, 1))
-    nothing = keras.Model(inputs, keras.layers.Flatten()(inputs))
-    model = SwimHead(
-        nothing, 10, units=units, scale=scale, seed=seed, transform=transform, skip=skip
-    )
-    return split_head(model)[1]
-
-
 def settings(x, y, seed):
     """Transform and scale by the held-out rows."""
     best = None
@@ -91,7 +76,7 @@ def chosen(x, y, widest, seed, **setting):
     from keras_swim import swim_select
 
     return swim_select(
-        head_model(x.shape[1], widest, seed=seed, **setting),
+        heads.head_model(x.shape[1], seed, units=widest, **setting),
         x[:-HELD],
         y[:-HELD],
         validation_data=(x[-HELD:], y[-HELD:]),
@@ -110,7 +95,7 @@ def selected(x, y, seed):
     start = time.perf_counter() - start
     setting = {name: best[name] for name in ("scale", "transform")}
     found = chosen(x, y, WIDEST, seed, **setting)
-    model = head_model(x.shape[1], found.width, seed=seed, **setting)
+    model = heads.head_model(x.shape[1], seed, units=found.width, **setting)
     swim_fit(model, x, y, l2=found.l2, seed=seed, verbose=0)
     setting.update(width=found.width, l2=float(found.l2), seconds_settings=start)
     setting["widths"] = found.surface.widths.tolist()

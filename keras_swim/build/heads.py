@@ -35,6 +35,7 @@ def SwimHead(
     transform=None,
     skip=False,
     scale=1.0,
+    offset="auto",
     classifier_activation="softmax",
     class_names=None,
     seed=None,
@@ -67,7 +68,7 @@ def SwimHead(
         transform: `None`, or `"sqrt"`: square root of the features, which are
             often skewed.
         skip: Whether the readout also sees the (standardised) features.
-        scale: See `SampledDense`.
+        scale, offset: See `SampledDense`.
         classifier_activation: `"softmax"`, `"sigmoid"` (several yes/no labels),
             or `None` (real outputs).
         class_names: `None`, or a name for each class; saved with the model.
@@ -110,6 +111,7 @@ def SwimHead(
             units,
             activation=activation,
             scale=scale,
+            offset=offset,
             seed=seed,
             name=f"sampled_{number + 1}",
         )(hidden)

@@ -21,6 +21,7 @@ def SwimMLP(
     normalize=True,
     skip=False,
     scale=1.0,
+    offset=0.0,
     sampler="gradient",
     seed=None,
     name="swim_mlp",
@@ -49,6 +50,7 @@ def SwimMLP(
         skip: Whether the readout also sees the (standardised) columns. Needs
             `input_shape`.
         scale: See `SampledDense`.
+        offset: See `SampledDense`: with hundreds of columns try `"auto"`.
         sampler: `"gradient"`, `"uniform"`, or `"random"` (see `SampledDense`): with
             the last one hidden weights do not depend on data, which is the baseline
             to beat.
@@ -86,6 +88,7 @@ def SwimMLP(
             width,
             activation=activation,
             scale=scale,
+            offset=offset,
             sampler=sampler,
             seed=seed,
             name=f"sampled_{number}",

@@ -22,6 +22,13 @@ the activation lies between the two rows:
 An activation is `mirrored` when the unit of `(b, a)` is, up to a constant, the
 negative of the unit of `(a, b)`. Together with a bias behind them, the two
 span the same space, so only one of them is worth having.
+
+**Bends.** A centred unit is odd about the middle of its pair, and has no curvature
+there. In many dimensions that is where almost all other rows lie (rows that are as far
+from `a` as from `b` are projected to the middle), so a layer of such units is hardly
+more than a linear map. Adding `bend` to the pre-activation puts the middle where the
+slope has fallen to two thirds of its largest: for tanh and sigmoid exactly where they
+are curved most, `tanh(bend)^2 = 1/3`. Rectifiers bend between the two rows anyway.
 """
 
 import math
@@ -29,21 +36,29 @@ from typing import NamedTuple
 
 
 class Constants(NamedTuple):
-    """`s1`, `s2` and whether swapping the two rows gives nothing new."""
+    """Where an activation lies between two rows.
+
+    Attributes:
+        s1, s2: The pre-activation is `-s2` at the first row, `s1 - s2` at the second.
+        mirrored: Whether swapping the two rows gives nothing new.
+        bend: How far from its centre the activation bends, 0 if it is not centred.
+    """
 
     s1: float
     s2: float
     mirrored: bool = False
+    bend: float = 0.0
 
 
 _LN3 = math.log(3.0)
+_TANH_BEND = math.atanh(math.sqrt(1 / 3))
 
 CONSTANTS: dict[str, Constants] = {
-    "tanh": Constants(_LN3, _LN3 / 2, mirrored=True),
-    "sigmoid": Constants(2 * _LN3, _LN3, mirrored=True),
-    "sin": Constants(math.pi / 3, math.pi / 6, mirrored=True),
-    "softsign": Constants(2.0, 1.0, mirrored=True),
-    "hard_tanh": Constants(1.0, 0.5, mirrored=True),
+    "tanh": Constants(_LN3, _LN3 / 2, mirrored=True, bend=_TANH_BEND),
+    "sigmoid": Constants(2 * _LN3, _LN3, mirrored=True, bend=2 * _TANH_BEND),
+    "sin": Constants(math.pi / 3, math.pi / 6, mirrored=True, bend=math.acos(2 / 3)),
+    "softsign": Constants(2.0, 1.0, mirrored=True, bend=math.sqrt(1.5) - 1),
+    "hard_tanh": Constants(1.0, 0.5, mirrored=True, bend=1.0),
     "linear": Constants(1.0, 0.0, mirrored=True),
     "relu": Constants(1.0, 0.0),
     "relu6": Constants(1.0, 0.0),
@@ -70,7 +85,7 @@ def constants_for(name, explicit=None):
     Example:
 
     >>> constants_for("relu")
-    Constants(s1=1.0, s2=0.0, mirrored=False)
+    Constants(s1=1.0, s2=0.0, mirrored=False, bend=0.0)
     """
     known = CONSTANTS.get(_ALIASES.get(name, name))
     if explicit is not None:
@@ -92,7 +107,8 @@ def constants_for(name, explicit=None):
         mirrored = bool(known and known.mirrored) and (
             known is CONSTANTS["linear"] or math.isclose(s1, 2 * s2)
         )
-        return Constants(s1, s2, mirrored)
+        bend = known.bend if known and mirrored else 0.0
+        return Constants(s1, s2, mirrored, bend)
     if known is None:
         raise ValueError(
             f"No constants are known for the activation {name!r}. Pass "

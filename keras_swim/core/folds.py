@@ -4,19 +4,22 @@ A unit made from a row has seen that row's target, so a score of that row with
 that unit is optimistic. An honest fold leaves out the rows of the fold and the
 units whose pair touches them.
 
-Few rows: all of five folds are scored. Many rows: a bounded number of held-out
+Few rows: all of five folds are scored (very few: ten, since every row that is held out
+is missed by the others). Many rows: a bounded number of held-out
 rows says enough, and only the first fold or folds are scored.
 """
 
 import numpy as np
 
 FOLDS = 5
+FOLDS_OF_VERY_FEW = 10
+_VERY_FEW_ROWS = 100
 # Held-out rows that are enough to choose a penalty, and to fit a temperature.
 ENOUGH_ROWS = 2048
 ENOUGH_FOR_TEMPERATURE = 1024
 
 
-def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):
+def held_out_folds(n, rng, labels=None, folds=None, enough=ENOUGH_ROWS):
     """Disjoint arrays of row numbers, together at least `enough` or all rows.
 
     Args:
@@ -24,7 +27,8 @@ def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):
         rng: `numpy.random.Generator`.
         labels: `None` or `(n,)` class codes: folds then get equal shares of
             every class.
-        folds: Number of folds that the rows are dealt to.
+        folds: Number of folds that the rows are dealt to. Defaults to five, ten for
+            fewer than 100 rows.
         enough: Number of held-out rows at which no more folds are taken; a
             fold has hardly more than this many.
 
@@ -34,6 +38,8 @@ def held_out_folds(n, rng, labels=None, folds=FOLDS, enough=ENOUGH_ROWS):
     >>> sorted(np.concatenate(folds).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
+    if folds is None:
+        folds = FOLDS_OF_VERY_FEW if n < _VERY_FEW_ROWS else FOLDS
     order = rng.permutation(n)
     if labels is not None:
         order = order[np.argsort(labels[order], kind="stable")]

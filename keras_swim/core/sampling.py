@@ -124,8 +124,10 @@ def sample_pairs(
     return Sample(pool.rows[chosen], masks)
 
 
-def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
+def pair_parameters(x, sample, constants, scale=1.0, dtype="float32", offset=0.0):
     """Computes kernel `(d, k)` and bias `(k,)` of the sampled pairs.
+
+    `scale` multiplies both constants; `offset` is added to the bias.
 
     The bias is computed in float64 for the kernel as it is after rounding to
     `dtype`, at the midpoint of the pair. That keeps the unit centred when rows
@@ -159,7 +161,8 @@ def pair_parameters(x, sample, constants, scale=1.0, dtype="float32"):
             w = w.astype(dtype)
         rows[part] = w
         middle = 0.5 * (a + b)
-        bias[part] = s1 / 2 - s2 - np.einsum("kd,kd->k", w.astype(np.float64), middle)
+        centre = s1 / 2 - s2 + offset
+        bias[part] = centre - np.einsum("kd,kd->k", w.astype(np.float64), middle)
     return rows.T, bias
 
 
@@ -201,6 +204,6 @@ def _ranked(weights, units, replace, rng):
         first = np.argpartition(keys, units - 1)[:units]
         return first[np.argsort(keys[first], kind="stable")]
     taken = np.argsort(keys, kind="stable")
-    # Fewer distinct pairs than units: the rest must repeat some of them.
-    again = rng.choice(len(share), units - len(taken), p=share)
-    return np.concatenate([taken, again])
+    # Fewer distinct pairs than units: all of them are repeated, as often as each
+    # other. Drawn again at random, some would count several times for no reason.
+    return np.resize(taken, units)

@@ -48,6 +48,12 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
         scale: Positive float. Units of scale 2 are twice as steep, in the same
             places. With `sampler="random"`: standard deviation of the kernel.
             Defaults to `1.0`.
+        offset: Number that is added to every pre-activation, or `"auto"`. At 0
+            tanh, sigmoid and sin units are centred between their rows. Rows of
+            many columns are almost all near the centre of every unit, where
+            these activations are almost linear; `"auto"` moves them to where
+            they bend (tanh: 0.66). It is 0 for rectifiers, and for
+            `sampler="random"`. Defaults to `0.0`, as in the paper.
         sampler: `"gradient"` draws pairs in proportion to the difference of
             their targets over their distance. `"uniform"` draws them
             uniformly. `"random"` uses no data at all: normal kernel, bias
@@ -101,6 +107,7 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
         use_bias=True,
         *,
         scale=1.0,
+        offset=0.0,
         sampler="gradient",
         candidates=1,
         x_norm=2,
@@ -119,6 +126,7 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
             **kwargs,
         )
         self.scale = _positive("scale", scale)
+        self.offset = _offset(offset)
         if sampler not in SAMPLERS:
             raise ValueError(
                 f"`sampler` must be one of {', '.join(map(repr, SAMPLERS))}. "
@@ -228,7 +236,10 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
             x, codes, sample_weight, numbers
         )
         constants = constants_for(activation_name(self.activation), self.constants)
-        if constants.mirrored:
+        offset = constants.bend if self.offset == "auto" else self.offset
+        # Off its centre an activation is not odd any more; a line has no centre.
+        mirrored = constants.mirrored and (not offset or not constants.bend)
+        if mirrored:
             _warn_of_equal_norms(rows, self.name)
         if self.groups is not None and len(self.groups) != rows.shape[1]:
             raise ValueError(
@@ -244,7 +255,7 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
             candidates=self.candidates,
             x_norm=_number(self.x_norm),
             y_norm=_number(self.y_norm),
-            mirrored=constants.mirrored and self.use_bias,
+            mirrored=mirrored and self.use_bias,
             replace=self.replace,
             epsilon=_DEEP_EPSILON if depth else 0.0,
             sample_weight=sample_weight,
@@ -252,7 +263,12 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
             groups=self.groups,
         )
         kernel, bias = pair_parameters(
-            rows, drawn, constants, self.scale, _numpy_dtype(self.variable_dtype)
+            rows,
+            drawn,
+            constants,
+            self.scale,
+            _numpy_dtype(self.variable_dtype),
+            offset,
         )
         if not np.isfinite(np.asarray(kernel, dtype=np.float64)).all():
             raise ValueError(
@@ -318,6 +334,7 @@ class SampledDense(HasPairs, DoubleDense, keras.layers.Dense):
         config = super().get_config()
         config.update(
             scale=self.scale,
+            offset=self.offset,
             sampler=self.sampler,
             candidates=self.candidates,
             x_norm=self.x_norm,
@@ -338,8 +355,8 @@ def _warn_of_equal_norms(rows, name):
         warnings.warn(
             f"All rows that the layer {name!r} is sampled from have the same "
             "norm, so its units have no bias and can represent odd functions "
-            'only. Use an activation that is not odd ("relu", "gelu"), or leave '
-            "out the normalisation before it.",
+            'only. Pass `offset="auto"`, use an activation that is not odd ("relu", '
+            '"gelu"), or leave out the normalisation before it.',
             stacklevel=3,
         )
 
@@ -389,6 +406,20 @@ def _positive(name, value):
     ):
         raise ValueError(
             f"`{name}` must be a positive number. Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+def _offset(value):
+    if isinstance(value, str) and value == "auto":
+        return value
+    if (
+        not np.isscalar(value)
+        or isinstance(value, (str, bool))
+        or not np.isfinite(value)
+    ):
+        raise ValueError(
+            f'`offset` must be a finite number or "auto". Received: offset={value!r}'
         )
     return float(value)
 

@@ -56,6 +56,25 @@ def fitted(images):
     return model
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_units_of_a_head_lie_where_they_bend(images, activation):
+    offsets = {}
+    for offset in (0.0, "auto"):
+        options = {} if offset == "auto" else {"offset": offset}
+        model = head(units=4, activation=activation, **options)
+        swim_fit(model, images[0][:40], images[1][:40], seed=0, verbose=0)
+        sampled = model.get_layer("sampled_1")
+        before = keras.Model(model.inputs, sampled.input)
+        rows = before.predict(images[0][:40], verbose=0)
+        middles = 0.5 * (rows[sampled.pairs[:, 0]] + rows[sampled.pairs[:, 1]])
+        kernel, bias = sampled.get_weights()
+        offsets[offset] = np.einsum("kd,dk->k", middles, kernel) + bias
+    bend = np.arctanh(3**-0.5) if activation == "tanh" else 0.5
+    centre = 0.0 if activation == "tanh" else 0.5
+    np.testing.assert_allclose(offsets["auto"], bend, atol=1e-3)
+    np.testing.assert_allclose(offsets[0.0], centre, atol=1e-3)
+
+
 def test_raw_images_in_probabilities_out(fitted, images):
     x, y = images
     chances = fitted.predict(x[100:], verbose=0)

@@ -40,7 +40,7 @@ SMOOTH = ("gelu", "silu", "softplus", "mish")
 
 def _unit(name, place, constants=None):
     """The unit of (a, b) at a + place * (b - a)."""
-    s1, s2, _ = constants or constants_for(name)
+    s1, s2 = (constants or constants_for(name))[:2]
     return FUNCTIONS[name](s1 * np.asarray(place, dtype=float) - s2)
 
 
@@ -89,7 +89,7 @@ def test_corner_lies_at_the_first_row(name):
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_rectifier_is_5_percent_from_its_asymptote_at_the_second_row(name):
-    s1, s2, _ = constants_for(name)
+    s1, s2 = constants_for(name)[:2]
     z = s1 - s2
     assert abs(_unit(name, 1.0) - z) / z == pytest.approx(0.05, abs=1e-12)
 
@@ -124,6 +124,29 @@ def test_mirrored_says_whether_swapping_the_rows_gives_nothing_new(name):
         assert _distance_from_affine(name) > 1e-2
 
 
+def _slope(name, z, step=1e-5):
+    return (FUNCTIONS[name](z + step) - FUNCTIONS[name](z - step)) / (2 * step)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "sin", "softsign"])
+def test_slope_at_the_bend_is_two_thirds_of_the_largest(name):
+    bend = constants_for(name).bend
+    assert _slope(name, bend) == pytest.approx(2 / 3 * _slope(name, 0.0), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid"])
+def test_sigmoidal_activations_are_curved_most_at_the_bend(name):
+    bend = constants_for(name).bend
+    places = np.linspace(0.0, 5.0, 5001)
+    curvature = np.diff(FUNCTIONS[name](places), 2)
+    assert places[1:-1][np.argmin(curvature)] == pytest.approx(bend, abs=2e-3)
+
+
+def test_only_what_is_centred_and_no_line_has_a_bend():
+    for name, constants in CONSTANTS.items():
+        assert (constants.bend > 0) == (constants.mirrored and name != "linear")
+
+
 @pytest.mark.parametrize(
     "name, pair, mirrored",
     [
@@ -137,12 +160,12 @@ def test_mirrored_says_whether_swapping_the_rows_gives_nothing_new(name):
 )
 def test_explicit_constants_keep_the_flag_honest(name, pair, mirrored):
     found = constants_for(name, pair)
-    assert found == (*pair, mirrored)
+    assert found[:3] == (*pair, mirrored)
     assert (_distance_from_affine(name, found) < 1e-12) == mirrored
 
 
 def test_explicit_constants_serve_unknown_activations():
-    assert constants_for("my_activation", [2, 1]) == (2.0, 1.0, False)
+    assert constants_for("my_activation", [2, 1]) == (2.0, 1.0, False, 0.0)
 
 
 def test_aliases():

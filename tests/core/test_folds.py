@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from keras_swim.core.activations import constants_for
-from keras_swim.core.folds import ENOUGH_ROWS, FOLDS, held_out_folds, untouched_units
+from keras_swim.core.folds import (
+    ENOUGH_ROWS,
+    FOLDS,
+    FOLDS_OF_VERY_FEW,
+    held_out_folds,
+    untouched_units,
+)
 from keras_swim.core.readout import ReadoutState
 from keras_swim.core.sampling import pair_parameters, sample_pairs
 from keras_swim.core.solvers import factor
@@ -14,10 +20,10 @@ def _folds(n, seed=0, **options):
     return held_out_folds(n, np.random.default_rng(seed), **options)
 
 
-@pytest.mark.parametrize("n", [2, 4, 5, 7, 100, ENOUGH_ROWS])
+@pytest.mark.parametrize("n", [2, 4, 5, 7, 20, 99, 100, ENOUGH_ROWS])
 def test_few_rows_are_all_held_out_once(n):
     folds = _folds(n)
-    assert len(folds) == min(FOLDS, n)
+    assert len(folds) == min(FOLDS if n >= 100 else FOLDS_OF_VERY_FEW, n)
     np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(n))
     sizes = [len(fold) for fold in folds]
     assert max(sizes) - min(sizes) <= 1

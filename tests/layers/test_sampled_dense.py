@@ -223,6 +223,59 @@ def test_scale_makes_units_steeper_in_the_same_places():
     np.testing.assert_allclose(values, [-0.8, 0.8], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "activation, offset, at_middle",
+    [
+        ("tanh", "auto", 3**-0.5),
+        ("tanh", -0.2, np.tanh(-0.2)),
+        ("sin", "auto", np.sqrt(5) / 3),
+        ("relu", "auto", 0.5),
+        ("relu", 0.25, 0.75),
+    ],
+)
+def test_offset_moves_units_off_their_centre(activation, offset, at_middle):
+    x = np.array([[1.0, 2.0], [4.0, 6.0]])
+    layer = SampledDense(1, activation=activation, offset=offset, scale=1.0, seed=0)
+    layer.adapt(x, np.array([0, 1]))
+    middle = x.mean(axis=0, keepdims=True).astype("float32")
+    found = keras.ops.convert_to_numpy(layer(middle))
+    np.testing.assert_allclose(found, [[at_middle]], atol=1e-5)
+    again = SampledDense.from_config(layer.get_config())
+    assert again.offset == offset
+
+
+def test_both_directions_of_a_pair_are_units_off_the_centre():
+    x = np.array([[0.0], [1.0]])
+    layer = SampledDense(2, offset="auto", seed=0)
+    layer.adapt(x, np.array([0, 1]))
+    assert sorted(map(tuple, layer.pairs)) == [(0, 1), (1, 0)]
+    centred = SampledDense(2, seed=0)
+    centred.adapt(x, np.array([0, 1]))
+    np.testing.assert_array_equal(centred.pairs[0], centred.pairs[1])
+
+
+def test_rows_of_equal_norm_are_no_trouble_off_the_centre(recwarn):
+    # An odd function of x cannot tell x from -x; x0 * x1 is even.
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = x[:, 0] * x[:, 1]
+    layer = SampledDense(200, offset="auto", seed=0)
+    layer.adapt(x, y)
+    assert not [one for one in recwarn if "same norm" in str(one.message)]
+    features = keras.ops.convert_to_numpy(layer(x.astype("float32")))
+    features = np.column_stack([features, np.ones(len(x))]).astype(float)
+    readout = np.linalg.lstsq(features[:300], y[:300], rcond=1e-6)[0]
+    error = features[300:] @ readout - y[300:]
+    assert np.sqrt(np.mean(error**2)) < 0.05 * y.std()
+
+
+@pytest.mark.parametrize("value", ["bend", None, np.nan, np.inf, True, [0.5]])
+def test_bad_offsets(value):
+    with pytest.raises(ValueError, match=r"`offset` must be.*Received: offset="):
+        SampledDense(3, offset=value)
+
+
 def test_rows_far_from_the_origin_and_close_together():
     x = np.array([[1000.0, 1000.0], [1000.0, 1000.0 + 2**-8]], dtype="float32")
     layer = adapted(x, [0, 1], units=1, activation="linear")

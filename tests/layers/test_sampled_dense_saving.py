@@ -57,6 +57,7 @@ EVERY_ARGUMENT = dict(
     activation="relu",
     use_bias=False,
     scale=0.5,
+    offset="auto",
     sampler="uniform",
     candidates=3.0,
     x_norm=1,
