@@ -1,6 +1,8 @@
 """Data that several tests share."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +42,30 @@ def resnet_features(shared_data):
             file["x_test"].astype("float32"),
             file["y_test"].ravel().astype("int64"),
         )
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """Runs Python with arguments, in a folder of its own, and gives what came out."""
+    environment = dict(
+        os.environ,
+        PYTHONPATH=str(ROOT),
+        TF_CPP_MIN_LOG_LEVEL="3",
+        # Nothing is left in the user's folder.
+        KERAS_SWIM_CACHE=str(tmp_path / "cache"),
+    )
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """The README's commands and examples are what they say."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,25 +9,13 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def run(arguments, folder):
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="3")
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def code_blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("number", range(len(code_blocks("python"))))
-def test_python_examples_run_as_pasted(number, tmp_path):
-    done = run(["-c", code_blocks("python")[number]], tmp_path)
+def test_python_examples_run_as_pasted(number, run_python):
+    done = run_python("-c", code_blocks("python")[number])
     assert done.returncode == 0, done.stderr
 
 
@@ -65,8 +50,8 @@ EXAMPLES = sorted(
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=str)
-def test_examples_run_and_the_readme_quotes_their_result(script, tmp_path):
-    done = run([str(script)], tmp_path)
+def test_examples_run_and_the_readme_quotes_their_result(script, run_python):
+    done = run_python(script)
     assert done.returncode == 0, done.stderr
     last = done.stdout.strip().splitlines()[-1]
     assert last in README, f"{script.name} printed {last!r}"

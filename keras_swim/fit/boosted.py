@@ -15,7 +15,7 @@ from keras_swim.fit.options import FOLD_STREAM, check_options, refuse_options
 from keras_swim.fit.prepare import check_rows, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.readouts import CLASSES, REGRESSION, ReadoutLayer
-from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
+from keras_swim.fit.snapshot import forget_compiled, undone_on_failure
 from keras_swim.layers.boost_readout import BoostReadout
 from keras_swim.layers.number_columns import NumberColumns
 
@@ -102,9 +102,8 @@ def fit_boosted(
     )
     progress = Progress(verbose, stages=2 + (validation is not None))
     fitted = [layer for layer in model.layers if layer.weights]
-    before = weights_of(fitted)
     told = begin(callbacks, model)
-    try:
+    with undone_on_failure(model, fitted):
         held = None
         with progress.stage("features", "reading the data", reader.source.rows):
             rows = _read(reader, readout, options, progress, class_weight)
@@ -121,11 +120,6 @@ def fit_boosted(
         if held is not None:
             found = _metrics(model, readout, held, slice(None))
             logs.update({f"val_{name}": value for name, value in found.items()})
-    except BaseException:
-        # Also on Ctrl-C: half a fit is no fit.
-        restore(before)
-        forget_compiled(model)
-        raise
     end(told, logs, progress)
     return model.history
 

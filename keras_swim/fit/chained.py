@@ -32,7 +32,7 @@ from keras_swim.fit.plan import opens
 from keras_swim.fit.prepare import check_rows, open_data
 from keras_swim.fit.progress import Progress
 from keras_swim.fit.segment import Segment, as_array
-from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
+from keras_swim.fit.snapshot import forget_compiled, undone_on_failure
 from keras_swim.fit.statistics import set_statistics
 from keras_swim.layers.sampled_dense import SampledDense
 
@@ -84,9 +84,8 @@ def fit_chained(
             check_batch(graph, part.first)
     progress = Progress(verbose, stages=1 + 3 * len(stages))
     fitted = [step.operation for step in graph.steps if _has_weights(step)]
-    before = weights_of(dict.fromkeys(fitted))
     told = begin(callbacks, model)
-    try:
+    with undone_on_failure(model, dict.fromkeys(fitted)):
         with progress.stage("features", "reading the data", reader.source.rows):
             rows = read_functions(graph, reader, options, progress)
             held = None
@@ -103,11 +102,6 @@ def fit_chained(
         if held is not None:
             found = _metrics(model, held, fit.outputs(held))
             logs.update({f"val_{name}": value for name, value in found.items()})
-    except BaseException:
-        # Also on Ctrl-C: half a fit is no fit.
-        restore(before)
-        forget_compiled(model)
-        raise
     end(told, logs, progress)
     return model.history
 

@@ -1,5 +1,7 @@
 """The weights of a model before a fit, to go back to."""
 
+from contextlib import contextmanager
+
 import keras
 
 
@@ -27,6 +29,21 @@ def restore(before):
             layer._pairs = pairs
         if hasattr(layer, "finalize_state"):
             layer.finalize_state()
+
+
+@contextmanager
+def undone_on_failure(model, layers):
+    """Leaves the layers of a model as they were if what is inside raises.
+
+    Also on Ctrl-C: half a fit is no fit.
+    """
+    before = weights_of(layers)
+    try:
+        yield
+    except BaseException:
+        restore(before)
+        forget_compiled(model)
+        raise
 
 
 def forget_compiled(model):

@@ -14,7 +14,7 @@ from keras_swim.fit.options import check_options
 from keras_swim.fit.plan import make_plan
 from keras_swim.fit.prepare import check_first, load_rows, open_data
 from keras_swim.fit.progress import Progress
-from keras_swim.fit.snapshot import forget_compiled, restore, weights_of
+from keras_swim.fit.snapshot import forget_compiled, undone_on_failure
 from keras_swim.fit.solve import add_up, solve_readouts
 
 
@@ -193,33 +193,30 @@ def swim_fit(
             "`keep_state=True` is for models with one output. Received: a model "
             f"with {len(plan.readouts)}."
         )
-    before = weights_of(plan.fitted_layers)
     told = begin(callbacks, model)
     data = None
     try:
-        data = load_rows(plan, reader, options, class_weight, progress, cache, augment)
-        _announce(plan, data, options, progress)
-        sample_hidden(plan, data, options, progress)
-        sums, folds = add_up(
-            plan, data, options, progress, None if cache is None else cache.sums
-        )
-        logs, outputs, states = solve_readouts(
-            plan, data, sums, folds, options, progress
-        )
-        forget_compiled(model)
-        logs.update(training_metrics(model, plan, data, folds, outputs, options))
-        if validation is not None:
-            total = validation.source.rows
-            with progress.stage("validation", "validating", total):
-                found = validation_metrics(
-                    model, plan, validation, options, progress.advance
-                )
-            logs.update({f"val_{name}": value for name, value in found.items()})
-    except BaseException:
-        # Also on Ctrl-C: half a fit is no fit.
-        restore(before)
-        forget_compiled(model)
-        raise
+        with undone_on_failure(model, plan.fitted_layers):
+            data = load_rows(
+                plan, reader, options, class_weight, progress, cache, augment
+            )
+            _announce(plan, data, options, progress)
+            sample_hidden(plan, data, options, progress)
+            sums, folds = add_up(
+                plan, data, options, progress, None if cache is None else cache.sums
+            )
+            logs, outputs, states = solve_readouts(
+                plan, data, sums, folds, options, progress
+            )
+            forget_compiled(model)
+            logs.update(training_metrics(model, plan, data, folds, outputs, options))
+            if validation is not None:
+                total = validation.source.rows
+                with progress.stage("validation", "validating", total):
+                    found = validation_metrics(
+                        model, plan, validation, options, progress.advance
+                    )
+                logs.update({f"val_{name}": value for name, value in found.items()})
     finally:
         if data is not None:
             data.rows.close()
