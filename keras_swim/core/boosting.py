@@ -21,6 +21,7 @@ from keras_swim.core.boost_units import (
     choose_pair_units,
     choose_product_units,
 )
+from keras_swim.core.calibrate import log_loss
 from keras_swim.core.table_units import Member, PairUnits
 
 _SMALLEST_CURVATURE = 1e-4
@@ -91,7 +92,7 @@ class CrossEntropy:
         if self.separate:
             each = (np.logaddexp(0, scores) - targets * scores).sum(axis=1)
         else:
-            each = special.logsumexp(scores, axis=1) - (targets * scores).sum(axis=1)
+            each = log_loss(scores, targets)
         return float(weight @ each / weight.sum())
 
 

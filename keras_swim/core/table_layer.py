@@ -95,16 +95,21 @@ def fit_layer(
     if len(targets) < _FEW_ROWS:
         labels = codes if codes.ndim == 1 else None
         folds = held_out_folds(len(targets), rng, labels, enough=len(targets) + 1)
+    # Of two classes one score says both, for half the work.
+    one = calibrate and targets.shape[1] == 2
+    wanted = targets[:, 1:] if one else targets
     members, scores, penalties = [], [], []
     for group in groups:
         parts = _group_parts(views, columns, codes, rng, group, units, sample_weight)
         member = Member(parts, np.empty((0, 0)), np.empty(0))
         features = member.features(views)
         if folds is None:
-            found = ridge_left_out(features, targets, sample_weight)
+            found = ridge_left_out(features, wanted, sample_weight)
         else:
             pairs = _pairs_of(parts, views)
-            found = ridge_honest(features, targets, sample_weight, pairs, folds)
+            found = ridge_honest(features, wanted, sample_weight, pairs, folds)
+        if one:
+            found = _both_classes(found)
         member = Member(parts, found.kernel, found.bias)
         factor = 1.0 / len(groups)
         if calibrate:
@@ -121,6 +126,15 @@ def fit_layer(
         members = [member.times(factor) for member in members]
         left_out = factor * left_out
     return LayerFit(members, left_out, penalties)
+
+
+def _both_classes(found):
+    """The readout of the second class as one of both."""
+    return found._replace(
+        kernel=np.concatenate([-found.kernel, found.kernel], axis=1),
+        bias=np.concatenate([1.0 - found.bias, found.bias]),
+        scores=np.concatenate([1.0 - found.scores, found.scores], axis=1),
+    )
 
 
 def _pairs_of(parts, views):

@@ -211,7 +211,9 @@ def merged_rows(table, target, sample_weight=None):
 def _codes(values):
     """Whole numbers in the order of the values, the same for equal ones."""
     if values.dtype == object:
-        values = np.array(["" if value is None else f" {value}" for value in values])
+        levels = sorted(set(values) - {None})
+        number = {level: i for i, level in enumerate([None, *levels])}
+        return np.array([number[value] for value in values])
     return np.unique(values, return_inverse=True)[1].ravel()
 
 
