@@ -38,11 +38,28 @@ GROUPS = (
     Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
 )
 UNITS = 600
+# Of few rows the penalty leaves few units something to say; beside boosted units,
+# classes want fewer and numbers, which are smoother, more.
+_SMALL, _SMALL_TABLE = 400, 1500
+_BESIDE_BOOSTED = {True: 400, False: 800}
 # With fewer rows than this, honest folds choose and calibrate rather than
 # leave-one-out, which a row's own units flatter.
 _FEW_ROWS = 400
 # The columns themselves beside the units, smaller: they cost more penalty.
 SKIP = 0.3
+
+
+def default_units(rows, classes=True, boosted=False):
+    """Units of each group if nobody says how many.
+
+    Args:
+        rows: Number of rows.
+        classes: Whether targets are classes.
+        boosted: Whether the layer is fitted beside boosted units.
+    """
+    if rows < _SMALL_TABLE:
+        return _SMALL
+    return _BESIDE_BOOSTED[classes] if boosted else UNITS
 
 
 class LayerFit(NamedTuple):

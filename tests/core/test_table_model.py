@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from keras_swim.core.boost_units import Problem, choose_pair_units, choose_product_units
+from keras_swim.core.boost_units import Problem, choose_pair_units
 from keras_swim.core.boosting import Boosting, CrossEntropy, SquaredError, boost
+from keras_swim.core.grown_units import find_bins, grow_product_units
 from keras_swim.core.table_model import fit_table, merged_rows
 from keras_swim.core.table_units import total_scores
 
@@ -112,10 +113,9 @@ def test_products_are_found_where_they_pay():
     x = rng.uniform(-1, 1, size=(2000, 6)).astype("float32")
     both = ((x[:, 2] > 0) & (x[:, 4] < 0)).astype("float32")[:, None]
     gradient = both - both.mean()
-    problem = Problem(
-        x.T.copy(), gradient, np.ones_like(gradient), np.arange(2000), 1.0
-    )
-    units = choose_product_units(problem, 8, 16, rng, (8.0,), 3, "standard")
+    curvature = np.ones_like(gradient)
+    problem = Problem(x.T.copy(), gradient, curvature, slice(0, 2000), 1.0)
+    units = grow_product_units(problem, find_bins(problem.x), 8, rng, 3, "standard")
     gains = problem.gains(units.features({"standard": x}).T)
     best = units.columns[gains.argmax()][units.slopes[gains.argmax()] != 0]
     assert {2, 4} <= set(best.tolist())
