@@ -111,7 +111,7 @@ def finished(model, scores):
 
 def _announce(training, classes, method):
     """Says what will be done, and how long it takes where that is long."""
-    units = default_units(len(training), classes is not None, method == "boost")
+    units = default_units(len(training), classes, method == "boost")
     what = f"{len(GROUPS)} groups of {units} units"
     if method == "boost":
         what = f"{_BAGS} bags of boosted units, and a layer of {what}"

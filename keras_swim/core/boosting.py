@@ -44,7 +44,7 @@ class Boosting:
 
     rounds: int = 120
     patience: int = 10
-    step: float = 0.4
+    step: float = 0.3
     pair_units: int = 16
     product_units: int = 16
     tries: int = 8

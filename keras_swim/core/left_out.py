@@ -144,7 +144,9 @@ def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
 def _problem(features, targets, weight):
     """The factored problem, the means, and the roots of the weights."""
     total, root = weight.sum(), np.sqrt(weight)
-    mean = sum(weight[part] @ features[part].astype(float) for part in _parts(len(root)))
+    mean = sum(
+        weight[part] @ features[part].astype(float) for part in _parts(len(root))
+    )
     mean /= total
     target_mean = weight @ targets / total
     rows, wanted = _centred(features, targets, mean, target_mean, root)
@@ -257,7 +259,9 @@ class _FewRows:
 
     def kernel(self, l2):
         inverse = 1.0 / (self.values + l2 * self.mean_square)
-        return self.rows.T.astype(float) @ (self.vectors @ (inverse[:, None] * self.cross))
+        return self.rows.T.astype(float) @ (
+            self.vectors @ (inverse[:, None] * self.cross)
+        )
 
 
 def _positive(value):

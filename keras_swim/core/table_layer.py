@@ -38,10 +38,10 @@ GROUPS = (
     Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
 )
 UNITS = 600
-# Of few rows the penalty leaves few units something to say; beside boosted units,
-# classes want fewer and numbers, which are smoother, more.
+# Of few rows the penalty leaves few units something to say.
 _SMALL, _SMALL_TABLE = 400, 1500
-_BESIDE_BOOSTED = {True: 400, False: 800}
+# Beside boosted units, two classes need fewer, and numbers gain by more.
+_TWO_CLASSES, _NUMBERS = 400, 800
 # With fewer rows than this, honest folds choose and calibrate rather than
 # leave-one-out, which a row's own units flatter.
 _FEW_ROWS = 400
@@ -49,17 +49,24 @@ _FEW_ROWS = 400
 SKIP = 0.3
 
 
-def default_units(rows, classes=True, boosted=False):
+def default_units(rows, classes=None, boosted=False):
     """Units of each group if nobody says how many.
 
     Args:
         rows: Number of rows.
-        classes: Whether targets are classes.
+        classes: Number of classes, or `None` for real targets.
         boosted: Whether the layer is fitted beside boosted units.
+
+    Example:
+
+    >>> default_units(1000, 2), default_units(5000, 2), default_units(5000, 2, True)
+    (400, 600, 400)
     """
     if rows < _SMALL_TABLE:
         return _SMALL
-    return _BESIDE_BOOSTED[classes] if boosted else UNITS
+    if boosted and classes is None:
+        return _NUMBERS
+    return _TWO_CLASSES if boosted and classes == 2 else UNITS
 
 
 class LayerFit(NamedTuple):

@@ -132,7 +132,7 @@ def fit_table(
         codes, targets = target, one_hot(target, classes)
         mean, spread = np.zeros(classes), np.ones(classes)
     if units is None:
-        units = default_units(len(first), classes is not None, method == "boost")
+        units = default_units(len(first), classes, method == "boost")
     layer = {"units": units, "groups": GROUPS}
     # Weights that are all the same say nothing, and cost time.
     weights = {"sample_weight": None if np.ptp(weight) == 0 else weight}
