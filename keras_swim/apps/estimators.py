@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_swim.apps.table_input import as_kinds, has_categories, is_frame, read_columns
 from keras_swim.core.boosting import Boosting
-from keras_swim.core.table_layer import UNITS
 from keras_swim.core.table_model import METHODS, fit_table
 from keras_swim.core.table_stream import TableStream
 
@@ -46,7 +45,7 @@ class _SwimTable(BaseEstimator):
     def __init__(
         self,
         method="auto",
-        units=UNITS,
+        units=None,
         bags=4,
         rounds=120,
         preprocessing="auto",
@@ -81,6 +80,8 @@ class _SwimTable(BaseEstimator):
             )
         for name, least in (("units", 1), ("bags", 2), ("rounds", 1)):
             value = getattr(self, name)
+            if name == "units" and value is None:
+                continue
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(
                     f"`{name}` must be an integer, {least} or more. Received: "
@@ -229,7 +230,8 @@ class SwimClassifier(ClassifierMixin, _SwimTable):
         method: `"layer"` (one sampled layer, fast), `"boost"` (boosted blocks of
             sampled units beside it, best; with fewer than 20 rows only the layer),
             or `"auto"`: `"boost"` in `fit`, `"layer"` in `partial_fit`.
-        units: Units of each of the three groups of the sampled layer.
+        units: Units of each of the three groups of the sampled layer, or `None`:
+            400 to 800, by the number of rows, the method and the kind of target.
         bags: Number of bags of `"boost"`.
         rounds: Most rounds of each bag.
         preprocessing: `"auto"`, or `None`: X has numbers only and is taken as it
@@ -258,7 +260,7 @@ class SwimClassifier(ClassifierMixin, _SwimTable):
     def __init__(
         self,
         method="auto",
-        units=UNITS,
+        units=None,
         bags=4,
         rounds=120,
         preprocessing="auto",

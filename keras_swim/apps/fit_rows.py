@@ -12,7 +12,7 @@ from keras_swim.apps.console import say, size
 from keras_swim.apps.stages import timed
 from keras_swim.apps.wording import counted, seconds
 from keras_swim.build.tables import table_model
-from keras_swim.core.table_layer import GROUPS, UNITS
+from keras_swim.core.table_layer import GROUPS, default_units
 from keras_swim.core.table_model import fit_table
 from keras_swim.core.targets import class_weights
 
@@ -111,7 +111,8 @@ def finished(model, scores):
 
 def _announce(training, classes, method):
     """Says what will be done, and how long it takes where that is long."""
-    what = f"{len(GROUPS)} groups of {UNITS} units"
+    units = default_units(len(training), classes, method == "boost")
+    what = f"{len(GROUPS)} groups of {units} units"
     if method == "boost":
         what = f"{_BAGS} bags of boosted units, and a layer of {what}"
     say(f"Fitting to {counted(len(training), 'row')}: {what}.")
@@ -123,7 +124,7 @@ def _announce(training, classes, method):
         products += _BOOST_PRODUCTS + _OUTPUT_PRODUCTS * outputs
     products *= len(training) / 1000
     # Features in single, and scaled copies of them in double precision.
-    memory = len(training) * UNITS * (4 + 2 * 8)
+    memory = len(training) * units * (4 + 2 * 8)
     advice = " --method layer is faster." if method == "boost" else ""
     say(
         f"That takes about {seconds(products * _product_seconds())} and "
@@ -133,7 +134,7 @@ def _announce(training, classes, method):
 
 def _product_seconds():
     """Seconds of a product of `(2000, 600)` with itself on this machine, now."""
-    x = np.ones((2000, UNITS), dtype="float32")
+    x = np.ones((2000, 600), dtype="float32")
     best = np.inf
     for _ in range(4):
         start = time.perf_counter()

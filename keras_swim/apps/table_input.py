@@ -80,15 +80,15 @@ def _column(name, values, categorical):
 
 def _objects(name, array):
     """Numbers if all known values are, else categories."""
-    known = [value for value in array if not _is_missing(value)]
-    for value in known:
-        if isinstance(value, (dict, list, tuple, set, np.ndarray)):
+    for kind in set(map(type, array)):
+        if issubclass(kind, (dict, list, tuple, set, np.ndarray)):
             raise TypeError(
                 "Values of a table: argument must be a string or a real number, not "
-                f"{type(value).__name__!r} (column {name!r})."
+                f"{kind.__name__!r} (column {name!r})."
             )
-        if type(value).__module__ == "datetime":
+        if kind.__module__ == "datetime":
             return _column(name, np.array(["2000"], dtype="datetime64[Y]"), False)
+    known = [value for _, value in _distinct(array) if not _is_missing(value)]
     if known and all(
         isinstance(value, (bool, int, float, np.number)) for value in known
     ):
@@ -107,9 +107,19 @@ def _numbers(name, array):
 
 
 def _texts(array):
-    return np.array(
-        [None if _is_missing(value) else _text(value) for value in array], dtype=object
-    )
+    # As a list: an array would make a new NaN each time, equal to no other.
+    values = list(array)
+    # Each different value is looked at once: rows are many, levels few.
+    texts = {
+        key: None if _is_missing(key[1]) else _text(key[1]) for key in _distinct(values)
+    }
+    keys = zip(map(type, values), values, strict=True)
+    return np.array([texts[key] for key in keys], dtype=object)
+
+
+def _distinct(values):
+    """Different values with their types: 1, 1.0 and True are three."""
+    return dict.fromkeys(zip(map(type, values), values, strict=True))
 
 
 def _text(value):

@@ -1,17 +1,15 @@
 """Units for one round of boosting, chosen among many by what they would gain.
 
 Two kinds, both between two rows whose gradients differ. Pair units are those of
-`SampledDense`, on all columns or a few. Product units are "and" of up to three
-conditions on single columns, each a logistic step half way between the two rows: a
-product of steps, near 0 at the first row and near 1 at the second.
+`SampledDense`, on all columns or a few, drawn here. Product units are "and" of a few
+conditions on single columns (`grown_units`).
 
 A unit phi would lower the loss by about
 
     sum_c (phi'G_c)^2 / ((phi^2)'H_c + penalty)
 
 (G minus the gradient of the loss, H its second derivative): candidates are compared
-by that, on some of the rows. Conditions of a product are added one at a time, the
-best of a few each, while they gain something.
+by that, on some of the rows.
 
 Rows run along the last axis here, so that columns are contiguous.
 
@@ -26,7 +24,7 @@ import numpy as np
 from keras_swim.core.activations import constants_for
 
 # Where a step of slope zero is put so that it is 1 everywhere.
-_ALWAYS = 30.0
+ALWAYS = 30.0
 # Pairs that are looked at for each candidate.
 _PAIRS_A_CANDIDATE = 4
 # Closest distance in the weight of a pair, in standard deviations.
@@ -72,7 +70,7 @@ class Problem(NamedTuple):
         x: `(d, n)` float32.
         gradient: `(n, c)` float32, minus the gradient of the loss.
         curvature: `(n, c)` float32, its second derivative.
-        rows: Numbers of the rows that candidates are compared on.
+        rows: Slice of the rows that candidates are compared on.
         penalty: Ridge of the round's readout.
     """
 
@@ -84,7 +82,7 @@ class Problem(NamedTuple):
 
     def gains(self, phi):
         """`(k,)` gain of units, given on `rows`."""
-        share = len(self.rows) / self.x.shape[1]
+        share = phi.shape[1] / self.x.shape[1]
         gradient, curvature = self.gradient[self.rows], self.curvature[self.rows]
         top = (phi @ gradient) ** 2
         return (top / ((phi * phi) @ curvature + self.penalty * share)).sum(axis=1)
@@ -128,58 +126,6 @@ def choose_pair_units(problem, count, tries, rng, groups, subset_sizes, scales):
     return np.ascontiguousarray(kernel[best].T), bias[best], pairs
 
 
-def choose_product_units(problem, count, tries, rng, steepness, terms, view):
-    """`ProductUnits`; arguments as in `choose_pair_units`.
-
-    Args:
-        steepness: Slopes to draw from, for two rows at a distance of 2.
-        terms: Largest number of steps in a product.
-        view: Name of the view.
-    """
-    i, j, weight = _draw_pairs(problem, _PAIRS_A_CANDIDATE * count * tries, rng)
-    keys = rng.standard_exponential(len(i)) / np.maximum(weight, 1e-30)
-    taken = np.argsort(keys)[: count * tries]
-    pairs = np.stack([i[taken], j[taken]], axis=1)
-    start = problem.x[:, pairs[:, 0]].T
-    gaps = problem.x[:, pairs[:, 1]].T - start
-    x = np.ascontiguousarray(problem.x[:, problem.rows])
-    each = -(-len(pairs) // count)
-    own = np.arange(len(pairs))
-    phi = gain = None
-    steps: list[tuple] = []
-    for _ in range(terms):
-        used = [columns for columns, _, _ in steps]
-        step = _random_steps(start[own], gaps[own], used, steepness, rng)
-        trial = _steps(x, *step)
-        if phi is not None:
-            trial *= phi
-        found = problem.gains(trial)
-        best = _best_of_each(found, each)
-        step = tuple(part[best] for part in step)
-        if gain is None:
-            own, phi, gain = own[best], trial[best], found[best]
-        else:
-            own, phi = own[best], phi[best]
-            steps = [tuple(part[best] for part in one) for one in steps]
-            better = found[best] > gain[best]
-            step = (
-                step[0],
-                np.where(better, step[1], np.float32(0)),
-                np.where(better, step[2], np.float32(_ALWAYS)),
-            )
-            phi = np.where(better[:, None], trial[best], phi)
-            gain = np.where(better, found[best], gain[best])
-        steps.append(step)
-        # Each unit tries several columns for its next step.
-        own, phi, gain = (np.repeat(part, tries, axis=0) for part in (own, phi, gain))
-        steps = [tuple(np.repeat(part, tries) for part in one) for one in steps]
-        each = tries
-    columns, slopes, offsets = (
-        np.stack([one[part][::tries] for one in steps], axis=1) for part in range(3)
-    )
-    return ProductUnits(view, columns, slopes, offsets, pairs[own[::tries]])
-
-
 def _draw_pairs(problem, m, rng):
     """Rows i != j, and how much their gradients differ."""
     n = problem.x.shape[1]
@@ -201,21 +147,6 @@ def _column_masks(sizes, groups, rng):
     return masks
 
 
-def _random_steps(start, gaps, used, steepness, rng):
-    """A step in a random column where the two rows differ, for each candidate."""
-    m = np.arange(len(gaps))
-    order = rng.random(gaps.shape, dtype=np.float32)
-    order[gaps == 0] = 2.0
-    for columns in used:
-        order[m, columns] = 3.0
-    column = order.argmin(axis=1)
-    known = order[m, column] < 2.0
-    gap = np.where(known, gaps[m, column], np.float32(1))
-    slope = np.where(known, 2 * rng.choice(steepness, len(m)) / gap, 0.0)
-    offset = np.where(known, -slope * (start[m, column] + 0.5 * gap), _ALWAYS)
-    return column, slope.astype("float32"), offset.astype("float32")
-
-
 def _steps(x, columns, slopes, offsets):
     """`sigmoid(slopes * x[columns] + offsets)`, by way of tanh, which is faster."""
     z = x[columns]
@@ -230,7 +161,6 @@ def _steps(x, columns, slopes, offsets):
 def _best_of_each(gains, tries):
     """Number of the best of each `tries` candidates (the last may be fewer)."""
     starts = np.arange(0, len(gains), tries)
-    return np.array(
-        [start + int(np.argmax(gains[start : start + tries])) for start in starts],
-        dtype=int,
-    )
+    padded = np.full(len(starts) * tries, -np.inf)
+    padded[: len(gains)] = gains
+    return starts + padded.reshape(-1, tries).argmax(axis=1)

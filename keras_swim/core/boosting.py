@@ -9,18 +9,15 @@ is one hidden layer with one readout.
 Shapes: n rows, k units, c outputs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
-from keras_swim.core.boost_units import (
-    Problem,
-    ProductUnits,
-    choose_pair_units,
-    choose_product_units,
-)
+from keras_swim.core.boost_units import Problem, ProductUnits, choose_pair_units
+from keras_swim.core.calibrate import log_loss
+from keras_swim.core.grown_units import find_bins, grow_product_units
 from keras_swim.core.table_units import Member, PairUnits
 
 _SMALLEST_CURVATURE = 1e-4
@@ -38,25 +35,24 @@ class Boosting:
         patience: Rounds without a better held-out loss before it stops.
         step: Share of each round's solution that is added.
         pair_units, product_units: Units a round.
-        tries: Candidates for each unit.
+        tries: Candidates for each pair unit.
         subset_sizes, scales: Of pair units, see `SampledDense`.
-        steepness, terms: Of product units.
+        terms: Number of conditions of product units.
         penalty: Ridge of a round, in rows.
         scoring_rows: Rows on which candidates are compared.
     """
 
     rounds: int = 120
-    patience: int = 15
+    patience: int = 10
     step: float = 0.3
     pair_units: int = 16
     product_units: int = 16
     tries: int = 8
     subset_sizes: tuple = (0, 1, 2, 3)
     scales: tuple = (2.0, 4.0)
-    steepness: tuple = (2.0, 4.0, 8.0)
-    terms: int = 3
+    terms: int = 4
     penalty: float = 2.0
-    scoring_rows: int = 1024
+    scoring_rows: int = 2048
 
 
 class CrossEntropy:
@@ -91,7 +87,7 @@ class CrossEntropy:
         if self.separate:
             each = (np.logaddexp(0, scores) - targets * scores).sum(axis=1)
         else:
-            each = special.logsumexp(scores, axis=1) - (targets * scores).sum(axis=1)
+            each = log_loss(scores, targets)
         return float(weight @ each / weight.sum())
 
 
@@ -149,9 +145,12 @@ def boost(
         A `Boosted`.
     """
     n = len(x)
-    both = np.ascontiguousarray(np.concatenate([x, held_x]).T)
-    targets = targets.astype("float32")
-    weight = weight.astype("float32")
+    # In random order any slice of the rows is a sample of them, without copies.
+    order = rng.permutation(n)
+    both = np.ascontiguousarray(np.concatenate([x[order], held_x]).T)
+    targets = targets[order].astype("float32")
+    weight = weight[order].astype("float32")
+    bins = find_bins(both[:, :n]) if settings.product_units else None
     start = loss.start(targets, weight)
     scores = np.repeat(start.astype("float32")[None], both.shape[1], axis=0)
     losses = [loss.loss(scores[n:], held_targets, held_weight)]
@@ -166,11 +165,11 @@ def boost(
             _some_rows(n, settings.scoring_rows, rng),
             settings.penalty,
         )
-        block = _draw_block(problem, rng, groups, settings)
+        block = _draw_block(problem, bins, rng, groups, settings)
         phi = _across(block, both)
         readout = settings.step * _solve(phi[:, :n], problem)
         scores += phi.T @ readout.astype("float32")
-        blocks.append((*block, readout))
+        blocks.append((*_renumbered(block, order), readout))
         losses.append(loss.loss(scores[n:], held_targets, held_weight))
         if losses[-1] < best - 1e-6:
             best, kept, held_scores = losses[-1], len(blocks), scores[n:].copy()
@@ -180,10 +179,15 @@ def boost(
 
 
 def _some_rows(n, most, rng):
-    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+    """A slice of at most `most` rows; all rows are in one of those it may be."""
+    if n <= most:
+        return slice(0, n)
+    pieces = -(-n // most)
+    start = int(rng.integers(pieces)) * (n - most) // (pieces - 1)
+    return slice(start, start + most)
 
 
-def _draw_block(problem, rng, groups, settings):
+def _draw_block(problem, bins, rng, groups, settings):
     pair_units = choose_pair_units(
         problem,
         settings.pair_units,
@@ -194,17 +198,19 @@ def _draw_block(problem, rng, groups, settings):
         settings.scales,
     )
     products = None
-    if settings.product_units:
-        products = choose_product_units(
-            problem,
-            settings.product_units,
-            settings.tries,
-            rng,
-            settings.steepness,
-            settings.terms,
-            "standard",
+    if bins is not None:
+        products = grow_product_units(
+            problem, bins, settings.product_units, rng, settings.terms, "standard"
         )
     return pair_units, products
+
+
+def _renumbered(block, order):
+    """The units of a round, their pairs numbered as the rows were given."""
+    (kernel, bias, pairs), products = block
+    if products is not None:
+        products = replace(products, pairs=order[products.pairs])
+    return (kernel, bias, order[pairs]), products
 
 
 def _across(block, x):
@@ -224,15 +230,11 @@ def _solve(phi, problem):
     sides = (phi @ problem.gradient).astype(float)
     penalty = np.full(k, problem.penalty)
     penalty[-1] = _INTERCEPT_PENALTY
-    readout = np.empty((k, c))
-    for output in range(c):
-        system = ((phi * problem.curvature[:, output]) @ phi.T).astype(float)
-        system[np.diag_indices(k)] += penalty
-        factor = linalg.cho_factor(system, lower=True, check_finite=False)
-        readout[:, output] = linalg.cho_solve(
-            factor, sides[:, output], check_finite=False
-        )
-    return readout
+    systems = np.empty((c, k, k))
+    for system, curvature in zip(systems, problem.curvature.T, strict=True):
+        system[:] = (phi * curvature) @ phi.T
+    systems[:, np.arange(k), np.arange(k)] += penalty
+    return np.linalg.solve(systems, sides.T[:, :, None])[:, :, 0].T
 
 
 def _merged(blocks, start):

@@ -12,7 +12,7 @@ method, targets are therefore smoothed by one virtual row.
 """
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 _LOG_RANGE = (np.log(0.1), np.log(1e4))
 
@@ -34,14 +34,27 @@ def softmax_temperature(scores, targets, weight):
     """
     rows = _number_of_rows(weight)
     smooth = (targets * rows + 1.0 / targets.shape[1]) / (rows + 1.0)
+    largest = scores.max(axis=1)
+    below = scores - largest[:, None]
+    # What is linear in T is summed once.
+    slope = weight @ (largest - np.einsum("mc,mc->m", smooth, scores))
+
+    ones = np.ones(scores.shape[1])
 
     def loss(log_t):
-        logits = np.exp(log_t) * scores
-        return weight @ (
-            special.logsumexp(logits, axis=1) - np.einsum("mc,mc->m", smooth, logits)
-        )
+        t = np.exp(log_t)
+        return weight @ np.log(np.exp(t * below) @ ones) + t * slope
 
     return _minimise(loss)
+
+
+def log_loss(logits, targets):
+    """`(m,)` minus the logarithm of the softmax at one-hot targets."""
+    largest = logits.max(axis=1)
+    # By products with vectors: sums along a short last axis are slow.
+    ones = np.ones(logits.shape[1])
+    total = np.exp(logits - largest[:, None]) @ ones
+    return np.log(total) + largest - (targets * logits) @ ones
 
 
 def sigmoid_temperatures(scores, targets, weight):

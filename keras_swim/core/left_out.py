@@ -30,6 +30,8 @@ from keras_swim.core.folds import untouched_units
 PENALTIES = 10.0 ** np.arange(-7, 2.1, 0.5)
 # A row that only its own column explains has h = 1; its residual is unknown.
 _SMALLEST_REST = 1e-6
+_COLUMNS_AT_ONCE = 32
+_ROWS_AT_ONCE = 512
 
 
 class LeftOut(NamedTuple):
@@ -108,12 +110,12 @@ def ridge_honest(features, targets, weight, pairs, folds, penalties=PENALTIES):
         part = features[:, keep] if keep.any() else np.zeros((n, 1))
         problem, mean, centre, _ = _problem(part[rest], targets[rest], weight[rest])
         for number, l2 in enumerate(penalties):
-            kernel = problem.kernel(problem.left_out(l2)[1])
+            kernel = problem.kernel(l2)
             scores[number, fold] = (part[fold] - mean) @ kernel + centre
     errors = np.einsum("n,pnc->p", weight, (scores - targets) ** 2)
     best = int(np.argmin(errors))
     problem, mean, centre, _ = _problem(features, targets, weight)
-    kernel = problem.kernel(problem.left_out(penalties[best])[1])
+    kernel = problem.kernel(penalties[best])
     bias = centre - mean @ kernel
     return LeftOut(kernel, bias, float(penalties[best]), scores[best])
 
@@ -142,35 +144,58 @@ def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
 def _problem(features, targets, weight):
     """The factored problem, the means, and the roots of the weights."""
     total, root = weight.sum(), np.sqrt(weight)
-    mean = weight @ features / total
+    mean = sum(
+        weight[part] @ features[part].astype(float) for part in _parts(len(root))
+    )
+    mean /= total
     target_mean = weight @ targets / total
     rows, wanted = _centred(features, targets, mean, target_mean, root)
     if len(rows) <= rows.shape[1]:
         few = _FewRows(rows, wanted, weight / total)
         return few, mean, target_mean, root
-    # Transposed, rows are in the order that BLAS wants: no copy.
-    gram = blas.dsyrk(1.0, rows.astype(float).T)
     cross = rows.T @ wanted.astype(rows.dtype)
-    many = _ManyRows(gram, cross, rows, wanted, weight / total)
+    many = _ManyRows(_gram(rows), cross, rows, wanted, weight / total)
     return many, mean, target_mean, root
+
+
+def _gram(rows):
+    """Upper triangle of `rows.T @ rows`, in float64."""
+    gram = np.zeros((rows.shape[1], rows.shape[1]), order="F")
+    for part in _parts(len(rows)):
+        # Transposed, rows are in the order that BLAS wants: no copy.
+        block = rows[part].astype(float).T
+        gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, overwrite_c=True)
+    return gram
+
+
+def _parts(n):
+    """Slices of some rows each: float64 copies of them stay in the cache."""
+    return [slice(start, start + _ROWS_AT_ONCE) for start in range(0, n, _ROWS_AT_ONCE)]
 
 
 def _centred(features, targets, mean, target_mean, root):
     """Centred rows, times the roots of their weights."""
     rows = features - mean.astype(features.dtype)
-    rows *= root.astype(features.dtype)[:, None]
-    return rows, (targets - target_mean) * root[:, None]
+    wanted = targets - target_mean
+    if (root != 1).any():
+        rows *= root.astype(features.dtype)[:, None]
+        wanted *= root[:, None]
+    return rows, wanted
 
 
 def _chosen(problem, penalties, mean, target_mean, targets, root):
     best = None
-    for l2 in penalties:
-        gaps, coefficients = problem.left_out(l2)
-        error = float(np.einsum("nc,nc->", gaps, gaps))
-        if best is None or error < best[0]:
-            best = error, float(l2), gaps, coefficients
-    _, l2, gaps, coefficients = best
-    kernel = problem.kernel(coefficients)
+    # Some penalties at a time: products of matrices are faster than of vectors.
+    count = max(1, _COLUMNS_AT_ONCE // targets.shape[1])
+    for start in range(0, len(penalties), count):
+        some = np.asarray(penalties[start : start + count])
+        gaps = problem.left_out(some)
+        errors = np.einsum("npc,npc->p", gaps, gaps)
+        at = int(np.argmin(errors))
+        if best is None or errors[at] < best[0]:
+            best = errors[at], float(some[at]), gaps[:, at]
+    _, l2, gaps = best
+    kernel = problem.kernel(l2)
     gaps = gaps / np.where(root > 0, root, 1.0)[:, None]
     return LeftOut(kernel, target_mean - mean @ kernel, l2, targets - gaps)
 
@@ -189,17 +214,22 @@ class _ManyRows:
         self.squares = self.basis**2
         self.cross = self.vectors.T @ cross
 
-    def left_out(self, l2):
-        inverse = 1.0 / (self.values + l2 * self.mean_square)
-        coefficients = inverse[:, None] * self.cross
+    def left_out(self, penalties):
+        """`(n, p, c)` residuals of each row without it, for each penalty."""
+        inverse = self._inverse(penalties)
         dtype = self.basis.dtype
-        rest = 1.0 - self.share - self.squares @ inverse.astype(dtype)
-        fitted = self.basis @ coefficients.astype(dtype)
-        gaps = (self.targets - fitted) / np.maximum(rest, _SMALLEST_REST)[:, None]
-        return gaps, coefficients
+        rest = 1.0 - self.share[:, None] - self.squares @ inverse.astype(dtype)
+        coefficients = inverse[:, :, None] * self.cross[:, None]
+        fitted = self.basis @ coefficients.reshape(len(inverse), -1).astype(dtype)
+        gaps = self.targets[:, None] - fitted.reshape(*rest.shape, -1)
+        gaps /= np.maximum(rest, _SMALLEST_REST)[:, :, None]
+        return gaps
 
-    def kernel(self, coefficients):
-        return self.vectors @ coefficients
+    def kernel(self, l2):
+        return self.vectors @ (self._inverse(l2) * self.cross)
+
+    def _inverse(self, penalties):
+        return 1.0 / (self.values[:, None] + penalties * self.mean_square)
 
 
 class _FewRows:
@@ -216,16 +246,22 @@ class _FewRows:
         self.squares = self.vectors**2
         self.cross = self.vectors.T @ targets
 
-    def left_out(self, l2):
-        penalty = l2 * self.mean_square
-        shrink = penalty / (self.values + penalty)
-        rest = self.squares @ shrink - self.share
-        residuals = self.vectors @ (shrink[:, None] * self.cross)
-        gaps = residuals / np.maximum(rest, _SMALLEST_REST)[:, None]
-        return gaps, (shrink / penalty)[:, None] * self.cross
+    def left_out(self, penalties):
+        """`(n, p, c)` residuals of each row without it, for each penalty."""
+        penalty = penalties * self.mean_square
+        shrink = penalty / (self.values[:, None] + penalty)
+        rest = self.squares @ shrink - self.share[:, None]
+        coefficients = shrink[:, :, None] * self.cross[:, None]
+        gaps = self.vectors @ coefficients.reshape(len(shrink), -1)
+        gaps = gaps.reshape(*rest.shape, -1)
+        gaps /= np.maximum(rest, _SMALLEST_REST)[:, :, None]
+        return gaps
 
-    def kernel(self, coefficients):
-        return self.rows.T.astype(float) @ (self.vectors @ coefficients)
+    def kernel(self, l2):
+        inverse = 1.0 / (self.values + l2 * self.mean_square)
+        return self.rows.T.astype(float) @ (
+            self.vectors @ (inverse[:, None] * self.cross)
+        )
 
 
 def _positive(value):

@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from keras_swim.core.boosting import Boosting, CrossEntropy, SquaredError, boost
-from keras_swim.core.calibrate import softmax_temperature
+from keras_swim.core.calibrate import log_loss, softmax_temperature
 from keras_swim.core.folds import held_out_folds
 from keras_swim.core.table_layer import fit_layer
 
@@ -159,8 +158,7 @@ def _mixture(first, second, targets, weight, classes):
         factor = 1.0
         if classes:
             factor = softmax_temperature(scores, targets, weight)
-            logits = factor * scores
-            each = special.logsumexp(logits, axis=1) - (targets * logits).sum(axis=1)
+            each = log_loss(factor * scores, targets)
         else:
             each = ((scores - targets) ** 2).sum(axis=1)
         loss = float(weight @ each)

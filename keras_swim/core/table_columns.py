@@ -217,9 +217,9 @@ def _quantiles(values, weight):
 
 
 def _learn_category(name, values, weight):
-    counts: dict = {}
-    for value, one in zip(values, weight, strict=True):
-        counts[value] = counts.get(value, 0.0) + one
+    number = {level: i for i, level in enumerate(dict.fromkeys(values))}
+    sums = np.bincount([number[value] for value in values], weights=weight)
+    counts = dict(zip(number, sums.tolist(), strict=True))
     # The most frequent first; of equals in the order of the alphabet.
     levels = sorted(counts, key=lambda level: (-counts[level], str(level)))
     levels = levels[:MOST_LEVELS]

@@ -38,11 +38,35 @@ GROUPS = (
     Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
 )
 UNITS = 600
+# Of few rows the penalty leaves few units something to say.
+_SMALL, _SMALL_TABLE = 400, 1500
+# Beside boosted units, two classes need fewer, and numbers gain by more.
+_TWO_CLASSES, _NUMBERS = 400, 800
 # With fewer rows than this, honest folds choose and calibrate rather than
 # leave-one-out, which a row's own units flatter.
 _FEW_ROWS = 400
 # The columns themselves beside the units, smaller: they cost more penalty.
 SKIP = 0.3
+
+
+def default_units(rows, classes=None, boosted=False):
+    """Units of each group if nobody says how many.
+
+    Args:
+        rows: Number of rows.
+        classes: Number of classes, or `None` for real targets.
+        boosted: Whether the layer is fitted beside boosted units.
+
+    Example:
+
+    >>> default_units(1000, 2), default_units(5000, 2), default_units(5000, 2, True)
+    (400, 600, 400)
+    """
+    if rows < _SMALL_TABLE:
+        return _SMALL
+    if boosted and classes is None:
+        return _NUMBERS
+    return _TWO_CLASSES if boosted and classes == 2 else UNITS
 
 
 class LayerFit(NamedTuple):
@@ -95,16 +119,21 @@ def fit_layer(
     if len(targets) < _FEW_ROWS:
         labels = codes if codes.ndim == 1 else None
         folds = held_out_folds(len(targets), rng, labels, enough=len(targets) + 1)
+    # Of two classes one score says both, for half the work.
+    one = calibrate and targets.shape[1] == 2
+    wanted = targets[:, 1:] if one else targets
     members, scores, penalties = [], [], []
     for group in groups:
         parts = _group_parts(views, columns, codes, rng, group, units, sample_weight)
         member = Member(parts, np.empty((0, 0)), np.empty(0))
         features = member.features(views)
         if folds is None:
-            found = ridge_left_out(features, targets, sample_weight)
+            found = ridge_left_out(features, wanted, sample_weight)
         else:
             pairs = _pairs_of(parts, views)
-            found = ridge_honest(features, targets, sample_weight, pairs, folds)
+            found = ridge_honest(features, wanted, sample_weight, pairs, folds)
+        if one:
+            found = _both_classes(found)
         member = Member(parts, found.kernel, found.bias)
         factor = 1.0 / len(groups)
         if calibrate:
@@ -121,6 +150,15 @@ def fit_layer(
         members = [member.times(factor) for member in members]
         left_out = factor * left_out
     return LayerFit(members, left_out, penalties)
+
+
+def _both_classes(found):
+    """The readout of the second class as one of both."""
+    return found._replace(
+        kernel=np.concatenate([-found.kernel, found.kernel], axis=1),
+        bias=np.concatenate([1.0 - found.bias, found.bias]),
+        scores=np.concatenate([1.0 - found.scores, found.scores], axis=1),
+    )
 
 
 def _pairs_of(parts, views):

@@ -16,7 +16,7 @@ from scipy import special
 from keras_swim.core.boosting import Boosting
 from keras_swim.core.table_boost import fit_boost
 from keras_swim.core.table_columns import VIEWS, TableColumns, learn_columns
-from keras_swim.core.table_layer import GROUPS, UNITS, fit_layer
+from keras_swim.core.table_layer import GROUPS, default_units, fit_layer
 from keras_swim.core.table_units import total_scores
 from keras_swim.core.targets import one_hot
 
@@ -70,7 +70,7 @@ def fit_table(
     classes=None,
     sample_weight=None,
     method="layer",
-    units=UNITS,
+    units=None,
     bags=4,
     settings=None,
     preprocess=True,
@@ -86,7 +86,8 @@ def fit_table(
         classes: Number of classes, or `None` for real numbers.
         sample_weight: `None` or `(n,)`; rows of weight 0 are left out.
         method: `"layer"` or `"boost"`.
-        units: Units of each group of the sampled layer.
+        units: Units of each group of the sampled layer, or `None`:
+            `keras_swim.core.table_layer.default_units`.
         bags: Number of bags, for `"boost"`.
         settings: `Boosting`, for `"boost"`.
         preprocess: Whether to prepare the columns; otherwise they must be
@@ -130,6 +131,8 @@ def fit_table(
     else:
         codes, targets = target, one_hot(target, classes)
         mean, spread = np.zeros(classes), np.ones(classes)
+    if units is None:
+        units = default_units(len(first), classes, method == "boost")
     layer = {"units": units, "groups": GROUPS}
     # Weights that are all the same say nothing, and cost time.
     weights = {"sample_weight": None if np.ptp(weight) == 0 else weight}
@@ -211,7 +214,9 @@ def merged_rows(table, target, sample_weight=None):
 def _codes(values):
     """Whole numbers in the order of the values, the same for equal ones."""
     if values.dtype == object:
-        values = np.array(["" if value is None else f" {value}" for value in values])
+        levels = sorted(set(values) - {None})
+        number = {level: i for i, level in enumerate([None, *levels])}
+        return np.array([number[value] for value in values])
     return np.unique(values, return_inverse=True)[1].ravel()
 
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from keras_swim import SwimClassifier, SwimRegressor
+from keras_swim.apps.table_input import read_columns
 
 ESTIMATORS = (SwimClassifier, SwimRegressor)
 QUICK = {"units": 30, "rounds": 5, "random_state": 0}
@@ -103,6 +104,15 @@ def test_what_was_not_seen_before(mixed):
     new["age"] = ["forty", "41", "42"]
     with pytest.raises(ValueError, match=r"'age' had numbers.*'forty' in row 0"):
         model.predict(new)
+
+
+def test_values_of_several_types_stay_apart():
+    values = np.array([1, True, "1", 1.0, np.nan, None, "a", float("nan")], object)
+    column = read_columns(values[:, None])[0]
+    assert column.tolist() == ["1", "True", "1", "1", None, None, "a", None]
+    # An array of floats makes new NaNs each time that one looks.
+    numbers = read_columns(np.array([[2.0], [np.nan], [0.5], [np.nan]]), [0])[0]
+    assert numbers.tolist() == ["2", None, "0.5", None]
 
 
 def test_dates_are_refused_with_advice(mixed):

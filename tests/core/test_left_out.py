@@ -91,3 +91,31 @@ def test_honest_folds_use_no_column_that_the_fold_has_made():
     line = np.arange(n)[:, None] / n
     plain = ridge_honest(line, 3 * line + 1, None, np.full((1, 2), -1), folds)
     np.testing.assert_allclose(plain.scores, 3 * line + 1, atol=1e-3)
+
+
+@pytest.mark.parametrize("n, k", [(60, 7), (12, 30)])
+def test_penalties_are_chosen_the_same_together_and_one_by_one(n, k):
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(n, k)), rng.normal(size=(n, 3))
+    y += x[:, :3]
+    penalties = 10.0 ** np.arange(-6, 3)
+    errors = [
+        np.sum((y - ridge_left_out(x, y, penalties=[l2]).scores) ** 2)
+        for l2 in penalties
+    ]
+    found = ridge_left_out(x, y, penalties=penalties)
+    # So many outputs that each penalty is tried by itself.
+    wide = ridge_left_out(x, np.tile(y, 11), penalties=penalties)
+    assert found.l2 == wide.l2 == penalties[np.argmin(errors)]
+    np.testing.assert_allclose(np.sum((y - found.scores) ** 2), min(errors))
+    np.testing.assert_allclose(wide.scores[:, :3], found.scores, atol=1e-9)
+
+
+def test_many_rows_are_summed_in_parts():
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(size=(1300, 4)), rng.normal(size=(1300, 1))
+    weight = rng.uniform(0.5, 2.0, size=1300)
+    found = ridge_left_out(x, y, weight, penalties=[0.1])
+    whole = solved(x, y, weight, penalty_of(x, weight, 0.1))
+    np.testing.assert_allclose(found.kernel, whole[:-1], atol=1e-9)
+    np.testing.assert_allclose(found.bias, whole[-1], atol=1e-9)

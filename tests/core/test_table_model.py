@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy import special
 
-from keras_swim.core.boost_units import Problem, choose_pair_units, choose_product_units
+from keras_swim.core.boost_units import Problem, choose_pair_units
 from keras_swim.core.boosting import Boosting, CrossEntropy, SquaredError, boost
+from keras_swim.core.grown_units import find_bins, grow_product_units
+from keras_swim.core.left_out import ridge_left_out
+from keras_swim.core.table_layer import fit_layer
 from keras_swim.core.table_model import fit_table, merged_rows
 from keras_swim.core.table_units import total_scores
 
@@ -112,10 +115,9 @@ def test_products_are_found_where_they_pay():
     x = rng.uniform(-1, 1, size=(2000, 6)).astype("float32")
     both = ((x[:, 2] > 0) & (x[:, 4] < 0)).astype("float32")[:, None]
     gradient = both - both.mean()
-    problem = Problem(
-        x.T.copy(), gradient, np.ones_like(gradient), np.arange(2000), 1.0
-    )
-    units = choose_product_units(problem, 8, 16, rng, (8.0,), 3, "standard")
+    curvature = np.ones_like(gradient)
+    problem = Problem(x.T.copy(), gradient, curvature, slice(0, 2000), 1.0)
+    units = grow_product_units(problem, find_bins(problem.x), 8, rng, 3, "standard")
     gains = problem.gains(units.features({"standard": x}).T)
     best = units.columns[gains.argmax()][units.slopes[gains.argmax()] != 0]
     assert {2, 4} <= set(best.tolist())
@@ -234,3 +236,41 @@ def test_scores_do_not_depend_on_the_rows_beside():
         total_scores(model.members, views)[:1],
         rtol=1e-9,
     )
+
+
+def test_one_score_of_two_classes_is_a_readout_of_both():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 3)).astype("float32")
+    codes = (x[:, 0] * x[:, 1] > 0).astype(int)
+    views = {"standard": x, "normal": x}
+    arguments = views, np.arange(3), codes, np.eye(2)[codes]
+    fit = fit_layer(*arguments, np.random.default_rng(1), units=50)
+    for member, l2 in zip(fit.members, fit.l2, strict=True):
+        whole = ridge_left_out(member.features(views), np.eye(2)[codes])
+        assert l2 == whole.l2
+        own, both = (one / np.abs(one).max() for one in (member.kernel, whole.kernel))
+        np.testing.assert_allclose(own, both, atol=1e-3)
+    scores = total_scores(fit.members, views)
+    # Logits of both classes add up to the same for all rows.
+    np.testing.assert_allclose(np.ptp(scores.sum(axis=1)), 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "rows, method, classes, units",
+    [(100, "layer", 2, 400), (1600, "layer", 2, 600), (1600, "boost", None, 800)],
+)
+def test_units_if_nobody_says_how_many(rows, method, classes, units):
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=rows), "b": rng.normal(size=rows)}
+    target = rng.integers(0, 2, rows) if classes else rng.normal(size=(rows, 1))
+    settings = Boosting(rounds=1)
+    model = fit_table(
+        table, target, classes=classes, method=method, settings=settings, seed=0
+    )
+    # Two parts of units beside the columns themselves.
+    widths = {
+        sum(len(part.bias) for part in member.parts[1:])
+        for member in model.members
+        if any(hasattr(part, "factor") for part in member.parts)
+    }
+    assert widths == {units}
