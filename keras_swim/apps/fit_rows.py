@@ -21,9 +21,9 @@ _BAGS = 4
 _LARGE = 5000
 # Seconds of a fit per 1000 rows, in those of a product of (2000, 600) with itself,
 # measured: of the sampled layer, of boosting, and of boosting for each output.
-_LAYER_PRODUCTS = 28.0
-_BOOST_PRODUCTS = 30.0
-_OUTPUT_PRODUCTS = 15.0
+_LAYER_PRODUCTS = 20.0
+_BOOST_PRODUCTS = 15.0
+_OUTPUT_PRODUCTS = 8.0
 
 
 @dataclass

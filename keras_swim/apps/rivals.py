@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 def sampled_head(train, validation, settings):
     """Units from pairs of rows, and a solved readout: `SwimHead` without images."""
     inputs = keras.Input(train.x.shape[1:])
-    hidden = SampledDense(settings.units, seed=settings.seed)(inputs)
+    hidden = SampledDense(settings.units, offset="auto", seed=settings.seed)(inputs)
     return _solved(inputs, hidden, train, settings)
 
 
