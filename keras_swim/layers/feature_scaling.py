@@ -1,6 +1,9 @@
 """A scalar that brings features to a standard scale."""
 
 import keras
+import numpy as np
+
+_ROWS = 256
 
 
 @keras.saving.register_keras_serializable(package="keras_swim")
@@ -47,20 +50,22 @@ class FeatureScaling(keras.layers.Layer):
             x: `(n, ..., d)` array.
             sample_weight: `None` or `(n,)`.
         """
-        x = keras.ops.convert_to_numpy(x).astype("float64")
-        weight = None
-        if sample_weight is not None:
-            weight = sample_weight.reshape(-1, *(1,) * (x.ndim - 1)) / (
-                sample_weight.mean()
-            )
-        axes = tuple(range(x.ndim - 1))
-        mean = (x if weight is None else weight * x).mean(axis=axes)
-        squares = (x - mean) ** 2
-        variance = (squares if weight is None else weight * squares).mean(axis=axes)
+        x = keras.ops.convert_to_numpy(x)
+        weight = np.ones(len(x)) if sample_weight is None else sample_weight
+        weight = np.repeat(weight, x[0, ..., 0].size)
+        weight = weight / weight.sum()
+        x = x.reshape(len(weight), -1)
+        # In blocks: a float64 copy of all rows would cost more than the sums.
+        parts = [slice(at, at + _ROWS) for at in range(0, len(x), _ROWS)]
+        mean = sum(weight[part] @ x[part].astype("float64") for part in parts)
+        variance = 0.0
+        for part in parts:
+            gaps = x[part] - mean
+            variance += weight[part] @ np.einsum("nd,nd->n", gaps, gaps)
         # Two rows differ by twice the variance in each column. (Two rows of a
         # sample of n do so by n / (n - 1) more; that is of no matter here.)
-        square = 2 * variance.sum()
-        self.gain.assign([self.distance / square**0.5 if square > 0 else 1.0])
+        square = 2 * variance
+        self.gain.assign([self.distance / float(square) ** 0.5 if square > 0 else 1.0])
 
     def call(self, inputs):
         return inputs * keras.ops.cast(self.gain, self.compute_dtype)
