@@ -75,6 +75,7 @@ os.environ.update(
     }
 )
 
+import keras
 import numpy as np
 import pandas as pd
 import tabular_report
@@ -141,6 +142,8 @@ def fit_and_score(learner, task, seed, fold):
         # Without gaps, should some class have no training row.
         known, target = np.unique(target, return_inverse=True)
     rows, others = x.iloc[train], x.iloc[test]
+    # What earlier models left behind is nobody's cost.
+    keras.backend.clear_session()
     start = time.perf_counter()
     predict, facts = LEARNERS[learner](
         rows, target, None if known is None else len(known), seed

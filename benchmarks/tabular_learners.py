@@ -124,11 +124,8 @@ def swimnetworks(x, y, classes, seed):
 
 def sampled_network(depth, sampler, x, y, classes, seed):
     """A `SwimMLP` and its `swim_fit`."""
-    import keras
-
     from keras_swim import SwimMLP, swim_fit
 
-    keras.backend.clear_session()
     model = SwimMLP(
         classes or 1,
         WIDTH,
@@ -188,7 +185,6 @@ def sampled(depth, x, y, classes, seed):
 def adam_model(depth, columns, classes, seed):
     import keras
 
-    keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     model = keras.Sequential(
         [
