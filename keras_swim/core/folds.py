@@ -5,8 +5,8 @@ that unit is optimistic. An honest fold leaves out the rows of the fold and the
 units whose pair touches them.
 
 Few rows: all of five folds are scored (very few: ten, since every row that is held out
-is missed by the others). Many rows: a bounded number of held-out
-rows says enough, and only the first fold or folds are scored.
+is missed by the others). Many rows: a bounded number of held-out rows says enough, and
+only the first fold or folds are scored.
 """
 
 import numpy as np
