@@ -1,6 +1,6 @@
 """SwimHead: a pretrained backbone with a sampled head, raw images in."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import keras
 
@@ -18,7 +18,7 @@ _POOLINGS = {
 }
 _TRANSFORMS = (None, "sqrt")
 # Where a head may begin: the first of these that it has.
-_HEAD_LAYERS = ("sqrt", "scaling", "predictions")
+_HEAD_LAYERS = ("sqrt", "dropout", "scaling", "predictions")
 
 
 def SwimHead(
@@ -36,6 +36,7 @@ def SwimHead(
     skip=False,
     scale=1.0,
     offset="auto",
+    dropout=0.3,
     classifier_activation="softmax",
     class_names=None,
     seed=None,
@@ -69,6 +70,10 @@ def SwimHead(
             often skewed.
         skip: Whether the readout also sees the (standardised) features.
         scale, offset: See `SampledDense`.
+        dropout: Share of the features that `model.fit` drops while it trains, 0 for
+            none. `swim_fit` and predictions use all of them. The readout fits its
+            training rows far better than others; without dropout their gradients
+            say little, and the first epochs of fine-tuning are no gain.
         classifier_activation: `"softmax"`, `"sigmoid"` (several yes/no labels),
             or `None` (real outputs).
         class_names: `None`, or a name for each class; saved with the model.
@@ -89,7 +94,7 @@ def SwimHead(
     >>> model.predict(images, verbose=0).shape
     (40, 2)
     """
-    _check(num_classes, hidden_layers, pooling, transform, class_names)
+    _check(num_classes, hidden_layers, pooling, transform, dropout, class_names)
     base = get_backbone(backbone, weights, image_size, preprocessing)
     base.model.trainable = False
     channels = base.model.inputs[0].shape[-1]
@@ -104,6 +109,8 @@ def SwimHead(
     features = _pooled(features, pooling)
     if transform == "sqrt":
         features = SignedRoot(name="sqrt")(features)
+    if hidden_layers and dropout:
+        features = keras.layers.Dropout(dropout, seed=seed, name="dropout")(features)
     # Kernel entries of the usual size, which fine-tuning does not destroy.
     hidden = FeatureScaling(name="scaling")(features) if hidden_layers else features
     for number in range(hidden_layers):
@@ -183,7 +190,7 @@ def _pooled(features, pooling):
     return _POOLINGS[pooling][len(features.shape) - 3](name="pooling")(features)
 
 
-def _check(num_classes, hidden_layers, pooling, transform, class_names):
+def _check(num_classes, hidden_layers, pooling, transform, dropout, class_names):
     if not isinstance(num_classes, Integral) or num_classes < 1:
         raise ValueError(
             f"`num_classes` must be a positive integer. Received: {num_classes!r}"
@@ -201,6 +208,11 @@ def _check(num_classes, hidden_layers, pooling, transform, class_names):
     if transform not in _TRANSFORMS:
         raise ValueError(
             f'`transform` must be None or "sqrt". Received: transform={transform!r}'
+        )
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise ValueError(
+            "`dropout` must be a number from 0 (none) to below 1. Received: "
+            f"dropout={dropout!r}"
         )
     if isinstance(class_names, str) or (
         class_names is not None and len(class_names) != num_classes

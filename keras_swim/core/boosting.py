@@ -24,6 +24,11 @@ _SMALLEST_CURVATURE = 1e-4
 # The intercept of a round is all but free.
 _INTERCEPT_PENALTY = 1e-3
 _SMALLEST_SHARE = 1e-4
+# How far the factor that calibrates held-out scores may go, and how fast.
+_FACTORS = (0.1, 4.0)
+_FASTEST = 2.0
+# Share of the first loss that a round must win to count as better.
+_WORTHWHILE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Boosting:
         rounds: Most rounds.
         patience: Rounds without a better held-out loss before it stops.
         step: Share of each round's solution that is added.
-        pair_units, product_units: Units a round.
+        pair_units: Units a round.
+        product_units: The same, or `None`: 16, or 32 for several outputs.
         tries: Candidates for each pair unit.
         subset_sizes, scales: Of pair units, see `SampledDense`.
         terms: Number of conditions of product units.
@@ -46,7 +52,7 @@ class Boosting:
     patience: int = 10
     step: float = 0.3
     pair_units: int = 16
-    product_units: int = 16
+    product_units: int | None = None
     tries: int = 8
     subset_sizes: tuple = (0, 1, 2, 3)
     scales: tuple = (2.0, 4.0)
@@ -74,14 +80,22 @@ class CrossEntropy:
 
     def derivatives(self, scores, targets):
         """Minus the gradient, and the curvature."""
+        gaps, curvature = self._residuals(scores, targets)
+        curvature = np.maximum(curvature, _SMALLEST_CURVATURE)
+        if self.separate:
+            return gaps, curvature
+        # One logit alone moves less than all of them together: c / (c - 1).
+        c = scores.shape[1]
+        return gaps, c / (c - 1) * curvature
+
+    def _residuals(self, scores, targets):
+        """Targets minus probabilities p, and p (1 - p)."""
         if self.separate:
             p = special.expit(scores)
-            return targets - p, np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-        # One logit alone moves less than all of them together: c / (c - 1).
-        factor = p.shape[1] / (p.shape[1] - 1)
-        return targets - p, factor * np.maximum(p * (1 - p), _SMALLEST_CURVATURE)
+        else:
+            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+        return targets - p, p * (1 - p)
 
     def loss(self, scores, targets, weight):
         if self.separate:
@@ -89,6 +103,32 @@ class CrossEntropy:
         else:
             each = log_loss(scores, targets)
         return float(weight @ each / weight.sum())
+
+    def judge(self, scores, targets, weight, factor):
+        """Mean loss of calibrated scores, and the factor that calibrates them.
+
+        Boosted logits soon are too sure of themselves, and log loss then says to
+        stop, while answers still get better. What is too sure is mended afterwards,
+        so it must not count here: the loss is that of `factor * scores`, with a
+        Newton step towards the best factor from that of the round before.
+        """
+        factor = self._towards_best(scores, targets, weight, factor)
+        return self.loss(factor * scores, targets, weight), factor
+
+    def _towards_best(self, scores, targets, weight, factor):
+        gaps, curvature = self._residuals(factor * scores, targets)
+        if self.separate:
+            slope = weight @ (gaps * scores).sum(axis=1)
+            bend = weight @ (curvature * scores**2).sum(axis=1)
+        else:
+            p = targets - gaps
+            mean = np.einsum("mc,mc->m", p, scores)
+            slope = weight @ np.einsum("mc,mc->m", gaps, scores)
+            bend = weight @ (np.einsum("mc,mc->m", p, scores**2) - mean**2)
+        if not bend > 0:
+            return factor
+        step = np.clip(factor + slope / bend, factor / _FASTEST, factor * _FASTEST)
+        return float(np.clip(step, *_FACTORS))
 
 
 class SquaredError:
@@ -103,6 +143,10 @@ class SquaredError:
     def loss(self, scores, targets, weight):
         gaps = scores - targets
         return float(weight @ (gaps * gaps).sum(axis=1) / weight.sum())
+
+    def judge(self, scores, targets, weight, factor):
+        """Mean loss; there is nothing to calibrate."""
+        return self.loss(scores, targets, weight), factor
 
 
 class Boosted(NamedTuple):
@@ -144,6 +188,8 @@ def boost(
     Returns:
         A `Boosted`.
     """
+    if settings.product_units is None:
+        settings = replace(settings, product_units=_product_units(targets.shape[1]))
     n = len(x)
     # In random order any slice of the rows is a sample of them, without copies.
     order = rng.permutation(n)
@@ -153,8 +199,9 @@ def boost(
     bins = find_bins(both[:, :n]) if settings.product_units else None
     start = loss.start(targets, weight)
     scores = np.repeat(start.astype("float32")[None], both.shape[1], axis=0)
-    losses = [loss.loss(scores[n:], held_targets, held_weight)]
-    best, kept, blocks = losses[0], 0, []
+    judged, factor = loss.judge(scores[n:], held_targets, held_weight, 1.0)
+    losses = [judged]
+    best, kept, blocks = judged, 0, []
     held_scores = scores[n:].copy()
     while len(blocks) < settings.rounds and len(blocks) - kept < settings.patience:
         gradient, curvature = loss.derivatives(scores[:n], targets)
@@ -170,12 +217,18 @@ def boost(
         readout = settings.step * _solve(phi[:, :n], problem)
         scores += phi.T @ readout.astype("float32")
         blocks.append((*_renumbered(block, order), readout))
-        losses.append(loss.loss(scores[n:], held_targets, held_weight))
-        if losses[-1] < best - 1e-6:
-            best, kept, held_scores = losses[-1], len(blocks), scores[n:].copy()
+        judged, factor = loss.judge(scores[n:], held_targets, held_weight, factor)
+        losses.append(judged)
+        if judged < best - _WORTHWHILE * losses[0]:
+            best, kept, held_scores = judged, len(blocks), scores[n:].copy()
     blocks = blocks[:kept]
     member = _merged(blocks, start)
     return Boosted(member, held_scores, losses, kept, start, blocks)
+
+
+def _product_units(outputs):
+    # Each tree of 16 looks at one of the outputs.
+    return 16 if outputs == 1 else 32
 
 
 def _some_rows(n, most, rng):

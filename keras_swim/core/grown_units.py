@@ -28,10 +28,13 @@ _BINS = 32
 # Columns that a tree looks at: this share, for trees to differ, and a bounded number.
 _SHARE = 0.5
 _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 64
-# A step rises from 2 % to 98 % between two values that are not closer than this, in
-# standard deviations: float32 and smooth columns want no cliffs.
+# A step rises from 2 % to 98 % between two values. If these are closer than this, in
+# standard deviations, it takes more room, as much as the next cut leaves: smooth
+# columns want no cliffs, while in skewed ones most values are close together.
 _STEEPNESS = 4.0
 _CLOSEST = 0.1
+# Steeper ones float32 cannot compute.
+_SHARPEST = 1e-3
 _SMALLEST_CURVATURE = 1e-3
 
 
@@ -41,7 +44,7 @@ class Bins(NamedTuple):
     Attributes:
         codes: `(d, n)` number of cuts below each value.
         cuts: `(d, b)` float32, in rising order, then zeros.
-        gaps: `(d, b)` float32, distance of the two values around each cut.
+        gaps: `(d, b)` float32, room that a step at each cut takes.
     """
 
     codes: np.ndarray
@@ -70,10 +73,20 @@ def find_bins(x):
             at = np.unique(np.minimum(np.searchsorted(below, wanted), len(below) - 1))
         low, high = distinct[at], distinct[at + 1]
         middle = low + 0.5 * (high - low)
-        cuts[column, : len(at)], gaps[column, : len(at)] = middle, high - low
+        cuts[column, : len(at)] = middle
+        gaps[column, : len(at)] = np.maximum(high - low, _room(middle))
         # To the right of a cut are the values above the lower of the two.
         codes[column] = np.searchsorted(low, values, side="left")
     return Bins(codes, cuts, gaps)
+
+
+def _room(cuts):
+    """Least room of a step at each of the cuts of a column."""
+    nearest = np.full(len(cuts), _CLOSEST)
+    between = np.diff(cuts)
+    nearest[1:] = np.minimum(nearest[1:], between)
+    nearest[:-1] = np.minimum(nearest[:-1], between)
+    return np.maximum(nearest, _SHARPEST)
 
 
 def grow_product_units(problem, bins, count, rng, terms, view):
@@ -107,7 +120,8 @@ def _grow(problem, bins, rng, terms):
         column, cut = np.divmod(best, _BINS)
         right = (codes[column[region], rows] > cut[region]) & better[region]
         column = columns[column]
-        slope = _STEEPNESS * 2 / np.maximum(bins.gaps[column, cut], _CLOSEST)
+        # Where nothing is better, the best cut may be none at all.
+        slope = _STEEPNESS * 2 / np.where(better, bins.gaps[column, cut], 1.0)
         slope = np.where(better, slope, 0.0)
         offset = -slope * bins.cuts[column, cut]
         # The left half, then the right one; a region that nothing gains to cut

@@ -120,6 +120,41 @@ def ridge_honest(features, targets, weight, pairs, folds, penalties=PENALTIES):
     return LeftOut(kernel, bias, float(penalties[best]), scores[best])
 
 
+def honest_scores(features, targets, weight, pairs, folds, l2):
+    """`(n, c)` scores of each fold by the rows outside it and the units they made.
+
+    Args:
+        features, targets, weight, pairs, folds: See `ridge_honest`.
+        l2: Penalty.
+    """
+    n = len(features)
+    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    scores = np.empty(targets.shape)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(n), fold)
+        keep = untouched_units(pairs, fold, n)
+        part = features[:, keep]
+        mean, centre, root = _means(part[rest], targets[rest], weight[rest])
+        rows, wanted = _centred(part[rest], targets[rest], mean, centre, root)
+        scores[fold] = (part[fold] - mean) @ _solved(rows, wanted, l2) + centre
+    return scores
+
+
+def _solved(rows, wanted, l2):
+    """Kernel of centred rows, by a Cholesky factorisation."""
+    if rows.shape[1] == 0:
+        return np.zeros((0, wanted.shape[1]))
+    few = len(rows) <= rows.shape[1]
+    # Both with the rows along the last axis, as BLAS wants them.
+    gram = blas.dsyrk(1.0, rows.astype(float).T, trans=1) if few else _gram(rows)
+    penalty = l2 * _positive(np.trace(gram) / rows.shape[1])
+    gram[np.diag_indices_from(gram)] += penalty
+    side = wanted if few else rows.T @ wanted.astype(rows.dtype)
+    factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+    found = linalg.cho_solve(factor, side, check_finite=False)
+    return rows.T.astype(float) @ found if few else found
+
+
 def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
     """The same from sums over many rows, of which some are at hand.
 
@@ -143,12 +178,8 @@ def sums_left_out(system, features, targets, weight, penalties=PENALTIES):
 
 def _problem(features, targets, weight):
     """The factored problem, the means, and the roots of the weights."""
-    total, root = weight.sum(), np.sqrt(weight)
-    mean = sum(
-        weight[part] @ features[part].astype(float) for part in _parts(len(root))
-    )
-    mean /= total
-    target_mean = weight @ targets / total
+    total = weight.sum()
+    mean, target_mean, root = _means(features, targets, weight)
     rows, wanted = _centred(features, targets, mean, target_mean, root)
     if len(rows) <= rows.shape[1]:
         few = _FewRows(rows, wanted, weight / total)
@@ -156,6 +187,15 @@ def _problem(features, targets, weight):
     cross = rows.T @ wanted.astype(rows.dtype)
     many = _ManyRows(_gram(rows), cross, rows, wanted, weight / total)
     return many, mean, target_mean, root
+
+
+def _means(features, targets, weight):
+    """Weighted means of features and targets, and the roots of the weights."""
+    total = weight.sum()
+    mean = sum(
+        weight[part] @ features[part].astype(float) for part in _parts(len(weight))
+    )
+    return mean / total, weight @ targets / total, np.sqrt(weight)
 
 
 def _gram(rows):

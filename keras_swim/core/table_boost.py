@@ -22,6 +22,8 @@ from keras_swim.core.table_layer import fit_layer
 _SHARES = np.linspace(0.0, 1.0, 11)
 # With fewer rows there is no boosting, only the sampled layer.
 _FEWEST_ROWS = 20
+# With more rows than this, the layer's leave-one-out scores are honest enough.
+_MANY_ROWS = 2000
 
 
 class BoostFit(NamedTuple):
@@ -71,6 +73,14 @@ def fit_boost(
         A `BoostFit`.
     """
     weight = np.ones(len(targets)) if sample_weight is None else sample_weight
+    x = views["standard"]
+    # Nothing to deal to folds, or nothing to look at: the layer is all there is.
+    alone = len(x) < _FEWEST_ROWS or x.shape[1] == 0
+    folds = None
+    if not alone:
+        folds = held_out_folds(
+            len(x), rng, codes if classes else None, folds=bags, enough=len(x) + 1
+        )
     other = fit_layer(
         views,
         columns,
@@ -79,16 +89,12 @@ def fit_boost(
         rng,
         sample_weight=sample_weight,
         calibrate=classes,
+        judges=folds if len(x) < _MANY_ROWS else None,
         report=report,
         **layer,
     )
-    x = views["standard"]
-    if len(x) < _FEWEST_ROWS or x.shape[1] == 0:
-        # Nothing to deal to folds, or nothing to look at.
+    if alone:
         return BoostFit(other.members, other.left_out, [], 0.0)
-    folds = held_out_folds(
-        len(x), rng, codes if classes else None, folds=bags, enough=len(x) + 1
-    )
     members, held, rounds = _fit_bags(
         x, columns, targets, weight, rng, settings or Boosting(), folds, classes, report
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_swim.core.calibrate import softmax_temperature
 from keras_swim.core.folds import held_out_folds
-from keras_swim.core.left_out import ridge_honest, ridge_left_out
+from keras_swim.core.left_out import honest_scores, ridge_honest, ridge_left_out
 from keras_swim.core.table_units import Columns, Member, sample_units
 
 
@@ -41,7 +41,7 @@ UNITS = 600
 # Of few rows the penalty leaves few units something to say.
 _SMALL, _SMALL_TABLE = 400, 1500
 # Beside boosted units, two classes need fewer, and numbers gain by more.
-_TWO_CLASSES, _NUMBERS = 400, 800
+_TWO_CLASSES, _NUMBERS = 400, 720
 # With fewer rows than this, honest folds choose and calibrate rather than
 # leave-one-out, which a row's own units flatter.
 _FEW_ROWS = 400
@@ -95,6 +95,7 @@ def fit_layer(
     units=UNITS,
     groups=GROUPS,
     calibrate=True,
+    judges=None,
     report=None,
 ):
     """Fits the groups and adds them up.
@@ -109,6 +110,9 @@ def fit_layer(
         units: Units of each group.
         groups: `Group`s.
         calibrate: Whether targets are classes, and scores should be logits.
+        judges: `None`, or folds, arrays of row numbers that share all rows: then the
+            scores of each row are by the rows of other folds and the units that these
+            have made. Leave-one-out costs less, and is flattered a little.
         report: `None`, or a function that is called after each group.
 
     Returns:
@@ -127,10 +131,15 @@ def fit_layer(
         parts = _group_parts(views, columns, codes, rng, group, units, sample_weight)
         member = Member(parts, np.empty((0, 0)), np.empty(0))
         features = member.features(views)
+        pairs = _pairs_of(parts, views)
         if folds is None:
             found = ridge_left_out(features, wanted, sample_weight)
+            if judges is not None:
+                scores_of = honest_scores(
+                    features, wanted, sample_weight, pairs, judges, found.l2
+                )
+                found = found._replace(scores=scores_of)
         else:
-            pairs = _pairs_of(parts, views)
             found = ridge_honest(features, wanted, sample_weight, pairs, folds)
         if one:
             found = _both_classes(found)

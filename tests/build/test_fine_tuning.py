@@ -33,7 +33,7 @@ def _backbone(shared_data):
     return net
 
 
-def _started(shared_data, train):
+def _started(shared_data, train, **options):
     model = SwimHead(
         _backbone(shared_data),
         10,
@@ -41,6 +41,7 @@ def _started(shared_data, train):
         image_size=96,
         preprocessing="tf",
         seed=0,
+        **options,
     )
     swim_fit(model, *train, seed=0, verbose=0)
     return model
@@ -62,12 +63,18 @@ def test_first_epoch_does_not_destroy_the_start(shared_data, images):
     model = _started(shared_data, train)
     before = _accuracy(model, test)
     assert before > 0.65
+    _tuned(model, train)
+    assert _accuracy(model, test) >= before
+
+
+def test_the_input_gain_saves_a_start_without_dropout(shared_data, images):
+    train, _, test = images
+    model = _started(shared_data, train, dropout=0.0)
+    before = _accuracy(model, test)
     weights = model.get_weights()
     _tuned(model, train)
     after = _accuracy(model, test)
     assert after > before - 0.02
-
-    # The same start without the input gain loses: that is what saves it.
     model.set_weights(weights)
     scaling, layer = model.get_layer("scaling"), model.get_layer("sampled_1")
     layer.kernel.assign(layer.kernel * scaling.gain[0])

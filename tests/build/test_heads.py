@@ -311,11 +311,33 @@ def test_new_classes_have_new_names(images):
         ({"class_names": "abc"}, "list of 3 names"),
         ({"class_names": ["a", "a", "b"]}, "different names"),
         ({"preprocessing": 3}, "a layer or"),
+        ({"dropout": 1}, "`dropout` must be a number"),
+        ({"dropout": -0.1}, "`dropout` must be a number"),
+        ({"dropout": "much"}, "`dropout` must be a number"),
     ],
 )
 def test_bad_arguments(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         head(**options)
+
+
+@pytest.mark.parametrize("options", [{}, {"transform": "sqrt"}])
+def test_dropout_is_for_training_only(images, options):
+    x, y = images
+    models = [head(dropout=rate, **options) for rate in (0.0, 0.3)]
+    for model in models:
+        swim_fit(model, x, y, seed=0, verbose=0)
+    found = [model.predict(x, verbose=0) for model in models]
+    np.testing.assert_allclose(*found, atol=1e-5)
+    plain, dropping = (
+        keras.ops.convert_to_numpy(model(x[:20].astype("float32"), training=True))
+        for model in models
+    )
+    np.testing.assert_allclose(plain, found[0][:20], atol=1e-4)
+    assert np.abs(dropping - plain).max() > 0.01
+    # Plain ridge regression has no sampled layer to protect.
+    names = [layer.name for layer in head(hidden_layers=0).layers]
+    assert "dropout" not in names
 
 
 def test_sampled_layers_are_ordinary_ones(fitted):

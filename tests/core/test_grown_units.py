@@ -33,6 +33,21 @@ def test_bins_are_those_between_the_cuts():
     assert len(counts) == 32 and counts.min() > 20 and counts.max() < 50
 
 
+def test_steps_are_as_sharp_as_the_values_are_close():
+    rng = np.random.default_rng(0)
+    even = np.linspace(-2, 2, 1000)
+    skewed = np.sort(rng.exponential(size=1000) ** 4)
+    x = np.stack([even, (skewed - skewed.mean()) / skewed.std()]).astype("float32")
+    bins = find_bins(x)
+    np.testing.assert_allclose(bins.gaps[0, :31], 0.1, atol=1e-6)
+    # Small values are close together, and a step there stays among its neighbours.
+    room, between = bins.gaps[1, :31], np.diff(bins.cuts[1, :31])
+    assert room.min() == pytest.approx(1e-3, rel=1e-5) and room.max() >= 0.1
+    crowded = room[:-1] < 0.1
+    assert crowded.sum() > 10
+    assert (room[:-1][crowded] <= np.maximum(between[crowded], 1e-3) + 1e-6).all()
+
+
 def test_a_frequent_value_has_a_bin_of_its_own():
     x = np.concatenate([np.zeros(900), np.arange(1, 101)]).astype("float32")[None]
     codes = find_bins(x).codes[0]

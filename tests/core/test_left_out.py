@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_swim.core.left_out import ridge_honest, ridge_left_out
+from keras_swim.core.left_out import honest_scores, ridge_honest, ridge_left_out
 
 
 def solved(x, y, weight, penalty):
@@ -119,3 +119,35 @@ def test_many_rows_are_summed_in_parts():
     whole = solved(x, y, weight, penalty_of(x, weight, 0.1))
     np.testing.assert_allclose(found.kernel, whole[:-1], atol=1e-9)
     np.testing.assert_allclose(found.bias, whole[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize("n, k", [(60, 9), (20, 50)])
+def test_honest_scores_know_neither_the_rows_nor_their_units(n, k):
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(n, k)), rng.normal(size=(n, 2))
+    weight = rng.uniform(0.5, 2.0, size=n)
+    pairs = rng.integers(0, n, size=(k, 2))
+    pairs[0] = -1
+    folds = np.array_split(rng.permutation(n), 4)
+    found = honest_scores(x, y, weight, pairs, folds, 0.1)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(n), fold)
+        keep = ~np.isin(pairs, fold).any(axis=1)
+        assert 0 < keep.sum() < k
+        part = x[:, keep]
+        penalty = penalty_of(part[rest], weight[rest], 0.1)
+        without = solved(part[rest], y[rest], weight[rest], penalty)
+        np.testing.assert_allclose(
+            found[fold], part[fold] @ without[:-1] + without[-1], atol=1e-8
+        )
+    # The same as the folds that choose a penalty, with one to choose from.
+    chosen = ridge_honest(x, y, weight, pairs, folds, penalties=[0.1])
+    np.testing.assert_allclose(found, chosen.scores, atol=1e-8)
+
+
+def test_honest_scores_where_no_unit_is_left():
+    y = np.arange(8.0)[:, None]
+    folds = np.array_split(np.arange(8), 2)
+    pairs = np.array([[0, 5]])
+    found = honest_scores(np.ones((8, 1)), y, None, pairs, folds, 0.1)
+    np.testing.assert_allclose(found[:, 0], [5.5] * 4 + [1.5] * 4)
