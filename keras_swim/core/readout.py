@@ -80,6 +80,11 @@ class ReadoutState:
         """Whether the state holds rows rather than sums."""
         return self._sums is None
 
+    @property
+    def offsets(self):
+        """What the sums are relative to, or `None` if nothing was summed yet."""
+        return self._offsets if self._sums is None else self._sums.offsets
+
     def update(self, features, targets, sample_weight=None):
         """Adds a batch of rows; those of weight 0 do not count.
 
@@ -309,17 +314,23 @@ class ReadoutState:
 
     def system(self, keep=None):
         """The centred normal equations, of all units or of those in `keep`."""
+        if self._sums is None and keep is not None:
+            # Products of the other units need not be computed at all.
+            return self._as_sums(keep).system(None)
         return self._as_sums().system(keep)
 
     def mean_square(self):
         """What `l2` is relative to: the mean square of the centred features."""
         return self._as_sums().mean_square()
 
-    def _as_sums(self):
+    def _as_sums(self, keep=None):
         if self._sums is not None:
             return self._sums
-        sums = Sums(self.units, self.outputs)
+        units = self.units if keep is None else len(np.arange(self.units)[keep])
+        sums = Sums(units, self.outputs)
         for rows in self._rows:
+            if keep is not None:
+                rows = rows._replace(features=rows.features[:, keep])
             sums.add_rows(rows, self.dtype)
         return sums
 

@@ -80,6 +80,11 @@ class Primal:
     def eigen(self):
         return linalg.eigh(self._whole_gram(), driver="evd", check_finite=False)
 
+    @cached_property
+    def turned(self):
+        """The targets' products, in the basis of the eigenvectors."""
+        return self.eigen[1].T @ self.system.cross
+
     def coefficients(self, l2):
         """Kernel and bias for one value of `l2`."""
         if l2 not in self.known:
@@ -94,9 +99,7 @@ class Primal:
             except linalg.LinAlgError:
                 pass  # Too close to singular: the eigenvalues tell how close.
         values, vectors = self.eigen
-        return vectors @ (
-            _inverse(values, penalty)[:, None] * (vectors.T @ self.system.cross)
-        )
+        return vectors @ (_inverse(values, penalty)[:, None] * self.turned)
 
     def _cholesky(self, penalty):
         # In place, in the lower triangle: a copy of a wide layer's Gram matrix
@@ -150,6 +153,11 @@ class Dual:
         return linalg.eigh(self.gram, driver="evd", check_finite=False)
 
     @cached_property
+    def turned(self):
+        """The targets, in the basis of the eigenvectors."""
+        return self.eigen[1].T @ self.targets
+
+    @cached_property
     def svd(self):
         return linalg.svd(self.features, full_matrices=False, check_finite=False)
 
@@ -167,9 +175,7 @@ class Dual:
             return vt.T @ (filtered[:, None] * (u.T @ self.targets))
         if self.many:
             values, vectors = self.eigen
-            dual = vectors @ (
-                _inverse(values, penalty)[:, None] * (vectors.T @ self.targets)
-            )
+            dual = vectors @ (_inverse(values, penalty)[:, None] * self.turned)
         else:
             gram = self.gram + penalty * np.eye(len(self.gram))
             dual = linalg.solve(gram, self.targets, assume_a="pos")
@@ -194,7 +200,8 @@ def factor(state, keep=None, many=False):
     """`Dual` or `Primal`, whichever is smaller."""
     if keep is not None and not keep.any():
         return MeanOnly(state)
-    if state.keeps_rows and state.count <= state.units:
+    units = state.units if keep is None else np.count_nonzero(keep)
+    if state.keeps_rows and state.count <= units:
         return Dual(state, keep, many)
     return Primal(state, keep, many)
 

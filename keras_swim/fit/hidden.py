@@ -9,7 +9,7 @@ from keras_swim.core.targets import side_by_side
 from keras_swim.data.pool import pool_indices, pool_size
 from keras_swim.fit.dataset import forward, ranked
 from keras_swim.fit.options import POOL_STREAM
-from keras_swim.fit.segment import Segment
+from keras_swim.fit.segment import Segment, block_count
 from keras_swim.fit.statistics import set_statistics
 
 
@@ -79,8 +79,9 @@ def _advance_pool(plan, pending, later, values, options):
     made = [key for step in pending for key in step.outputs if key in wanted]
     if made:
         sources = list(values)
-        segment = Segment(pending, sources, made)
         arrays = [values[key] for key in sources]
+        blocks = block_count(len(arrays[0]), options.block_rows)
+        segment = Segment(pending, sources, made, blocks)
         found = forward(segment, plan.graph, sources, arrays, options.block_rows)
         values.update(zip(made, found, strict=True))
     for key in list(values):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_swim.fit.dataset import feed
-from keras_swim.fit.segment import Segment
+from keras_swim.fit.segment import Segment, block_count
 
 
 def feature_blocks(plan, data, number, options):
@@ -20,7 +20,8 @@ def feature_blocks(plan, data, number, options):
         weights `(m,)`, where m counts rows, or rows times positions.
     """
     readout = plan.readouts[number]
-    segment = Segment(plan.trunk, plan.cut, [readout.features])
+    blocks = block_count(data.count, options.block_rows)
+    segment = Segment(plan.trunk, plan.cut, [readout.features], blocks)
     for part, arrays in data.rows.blocks(options.block_rows):
         (features,) = segment.arrays(feed(plan.graph, plan.cut, arrays))
         targets, weight = block_targets(readout, data, number, part)

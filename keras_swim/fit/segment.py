@@ -3,6 +3,13 @@
 import keras
 import numpy as np
 
+_FEW_BLOCKS = 4
+
+
+def block_count(rows, block_rows):
+    """Number of blocks that rows come in."""
+    return -(-rows // block_rows)
+
 
 class Segment(keras.layers.Layer):
     """Steps as one layer, from the values of some keys to those of others.
@@ -14,9 +21,11 @@ class Segment(keras.layers.Layer):
         steps: `Step`s in order.
         inputs: Keys whose values are given.
         outputs: Keys whose values are wanted.
+        blocks: `None`, or the number of blocks of rows that it will be run on. For
+            few of them it is not compiled, which would take longer than to run it.
     """
 
-    def __init__(self, steps, inputs, outputs):
+    def __init__(self, steps, inputs, outputs, blocks=None):
         super().__init__(autocast=False)
         self._steps = _needed(steps, outputs)
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
@@ -27,13 +36,22 @@ class Segment(keras.layers.Layer):
             if isinstance(step.operation, keras.layers.Layer)
         ]
         self.built = True
-        self._run = _compiled(self)
+        few = blocks is not None and blocks <= _FEW_BLOCKS
+        self._run = self._run_eagerly if few else _compiled(self)
 
     def call(self, inputs, training=False):
         values = dict(zip(self._inputs, inputs, strict=True))
         for step in self._steps:
             step.run(values)
         return [values[key] for key in self._outputs]
+
+    def _run_eagerly(self, arrays):
+        if keras.backend.backend() == "torch":
+            import torch
+
+            with torch.no_grad():
+                return self(arrays, training=False)
+        return self(arrays, training=False)
 
     def tensors(self, arrays):
         """Backend tensors of `outputs`, from arrays or tensors of `inputs`."""
@@ -110,12 +128,4 @@ def _compiled(segment):
             [variable.value for variable in segment.non_trainable_variables],
             arrays,
         )
-    if backend == "torch":
-        import torch
-
-        def run_eagerly(arrays):
-            with torch.no_grad():
-                return segment(arrays, training=False)
-
-        return run_eagerly
-    return lambda arrays: segment(arrays, training=False)
+    return segment._run_eagerly

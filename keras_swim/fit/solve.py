@@ -15,7 +15,7 @@ from keras_swim.fit.dataset import feed
 from keras_swim.fit.metrics import activated, held_out_metrics
 from keras_swim.fit.options import FOLD_STREAM
 from keras_swim.fit.passes import block_targets, feature_rows
-from keras_swim.fit.segment import Segment
+from keras_swim.fit.segment import Segment, block_count
 from keras_swim.fit.sums import DeviceSums, HostSums
 
 
@@ -33,7 +33,8 @@ def add_up(plan, data, options, progress, sums_file=None):
     if sums_file is not None:
         checkpoint = Checkpoint(sums_file, plan, data, group, options)
     keys = [readout.features for readout in plan.readouts]
-    segment = Segment(plan.trunk, plan.cut, keys)
+    blocks = block_count(data.count, options.block_rows)
+    segment = Segment(plan.trunk, plan.cut, keys, blocks)
     sums = None
     found = None if checkpoint is None else checkpoint.load()
     states, start = found or (None, 0)

@@ -13,6 +13,11 @@ import numpy as np
 from keras_swim.core.readout import ReadoutState
 from keras_swim.fit.segment import as_array
 
+# Up to this width a few more square matrices are no burden.
+_FEW_UNITS = 2048
+# Share of rows to which it is better to copy them than to multiply all.
+_FEW_ROWS = 0.75
+
 
 class HostSums:
     """Sums in NumPy.
@@ -28,6 +33,7 @@ class HostSums:
         self.rest = ReadoutState(units, outputs, form, dtype)
         # Held-out rows are scored later, so they are kept.
         self.folds = [ReadoutState(units, outputs, "rows", dtype) for _ in range(folds)]
+        self._summed: dict[int, ReadoutState] = {}
 
     def update(self, features, targets, weight, group):
         """Adds rows.
@@ -44,11 +50,11 @@ class HostSums:
             here = np.flatnonzero(group == fold)
             if len(here):
                 state.update(features[here], targets[here], weight[here])
-        if self.rest.keeps_rows:
-            here = np.flatnonzero(group < 0)
+        here = np.flatnonzero(group < 0)
+        if self.rest.keeps_rows or len(here) < _FEW_ROWS * len(group):
             self.rest.update(features[here], targets[here], weight[here])
         else:
-            # Held-out rows get weight 0: cheaper than copying the others.
+            # Few held-out rows get weight 0: cheaper than copying the others.
             self.rest.update(features, targets, np.where(group < 0, weight, 0.0))
 
     @property
@@ -73,7 +79,8 @@ class HostSums:
 
     def state_without(self, fold):
         """State of all rows but those of one fold."""
-        others = [state for number, state in enumerate(self.folds) if number != fold]
+        others = [self._fold(number) for number in range(len(self.folds))]
+        del others[fold]
         if not others:
             return self.rest
         rest = self.rest
@@ -84,9 +91,34 @@ class HostSums:
 
     def whole_state(self):
         """State of all rows. No fold can be asked for afterwards."""
-        for state in self.folds:
-            self.rest.merge(state)
+        for number in range(len(self.folds)):
+            self.rest.merge(self._fold(number))
         return self.rest
+
+    def _fold(self, number):
+        """What is added for a fold: its sums, computed once, where these are small."""
+        state = self.folds[number]
+        if not self._sums_are_small():
+            return state
+        if number not in self._summed:
+            # Sums relative to the same offsets are added faster.
+            others = [self.rest, *self._summed.values()]
+            offsets = next((one.offsets for one in others if one.offsets), None)
+            summed = ReadoutState(
+                state.units, state.outputs, "sums", state.dtype, offsets
+            )
+            self._summed[number] = summed.merge(state)
+        return self._summed[number]
+
+    def _sums_are_small(self):
+        counts = [state.count for state in self.folds]
+        fewest = self.rest.count + sum(counts) - max(counts)
+        units = self.rest.units
+        return (
+            self.rest.form != "rows"
+            and len(counts) > 1
+            and units <= min(fewest - 1, _FEW_UNITS)
+        )
 
 
 class DeviceSums:

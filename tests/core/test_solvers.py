@@ -312,11 +312,27 @@ def test_kept_units_are_as_if_the_others_were_deleted(kind, many, n):
 
 
 def test_the_smaller_problem_is_factored():
-    keep = np.arange(30) < 10
-    for n, kind in ((80, Primal), (15, Dual)):
+    few, most = np.arange(30) < 10, np.arange(30) < 20
+    for n, kind, of_few in ((80, Primal, Primal), (15, Dual, Primal)):
         state = _state(_rows(n, 30))
         assert isinstance(factor(state), kind)
-        assert isinstance(factor(state, keep), kind)
+        assert isinstance(factor(state, most), kind)
+        # Fewer units than rows, although rows are kept.
+        assert isinstance(factor(state, few), of_few)
+
+
+@pytest.mark.parametrize("kept", [5, 12])
+def test_rows_give_the_same_for_some_units_by_either_way(kept):
+    state = _state(_rows(15, 30, weighted=True))
+    assert state.keeps_rows
+    keep = np.random.default_rng(0).permutation(30) < kept
+    for l2 in (1e-6, 0.1):
+        for ours, other in zip(
+            Primal(state, keep).coefficients(l2),
+            Dual(state, keep).coefficients(l2),
+            strict=True,
+        ):
+            np.testing.assert_allclose(ours, other, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [80, 15])

@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 from keras_swim import SampledDense, swim_fit
+from keras_swim.core.readout import ReadoutState
 from keras_swim.fit import sums as sums_module
+from keras_swim.fit.graph import trace
 from keras_swim.fit.rows import ArrayRows, SpooledRows
+from keras_swim.fit.segment import Segment
 from keras_swim.fit.sums import DeviceSums, HostSums
 
 
@@ -35,6 +38,38 @@ def test_device_equals_host(rng, dtype, tolerance):
         np.testing.assert_allclose(
             host, device, rtol=tolerance, atol=tolerance * np.abs(host).max()
         )
+
+
+@pytest.mark.parametrize("n, held", [(400, 0.3), (400, 1.0), (60, 1.0)])
+def test_folds_leave_and_come_back(rng, n, held):
+    features, targets = rng.normal(3, 1, size=(n, 40)), rng.normal(size=(n, 2))
+    weight = rng.uniform(0.5, 2.0, size=n)
+    group = np.where(rng.random(n) < held, np.arange(n) % 3, -1)
+    sums = HostSums(40, 2, folds=3)
+    for part in (slice(0, n // 2), slice(n // 2, n)):
+        sums.update(features[part], targets[part], weight[part], group[part])
+    for fold in (*range(3), None):
+        here = group != fold
+        alone = ReadoutState(40, 2)
+        alone.update(features[here], targets[here], weight[here])
+        found = sums.whole_state() if fold is None else sums.state_without(fold)
+        assert found.count == alone.count
+        for ours, wanted in zip(found.system(), alone.system(), strict=True):
+            np.testing.assert_allclose(ours, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_few_blocks_are_not_compiled(rng):
+    inputs = keras.Input((5,))
+    dense = keras.layers.Dense(7, "tanh")
+    model = keras.Model(inputs, dense(inputs))
+    graph = trace(model, [inputs], opens=lambda layer: False)
+    x = rng.normal(size=(9, 5)).astype("float32")
+    compiled, eager = (
+        Segment(graph.steps, graph.inputs, graph.outputs, blocks).arrays([x])[0]
+        for blocks in (None, 1)
+    )
+    np.testing.assert_allclose(compiled, eager, atol=1e-6)
+    np.testing.assert_allclose(eager, model.predict(x, verbose=0), atol=1e-6)
 
 
 def test_fit_on_the_device_equals_fit_on_the_host(digits, monkeypatch):
