@@ -37,7 +37,7 @@ GROUPS = (
     Group("standard", (1, 2, 3, 4), (2.0, 4.0)),
     Group("normal", (0, 1, 2, 3), (1.0, 2.0)),
 )
-UNITS = 600
+UNITS = 550
 # Of few rows the penalty leaves few units something to say.
 _SMALL, _SMALL_TABLE = 400, 1500
 # Beside boosted units, two classes need fewer, and numbers gain by more.
@@ -60,7 +60,7 @@ def default_units(rows, classes=None, boosted=False):
     Example:
 
     >>> default_units(1000, 2), default_units(5000, 2), default_units(5000, 2, True)
-    (400, 600, 400)
+    (400, 550, 400)
     """
     if rows < _SMALL_TABLE:
         return _SMALL

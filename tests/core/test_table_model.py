@@ -293,7 +293,7 @@ def test_one_score_of_two_classes_is_a_readout_of_both():
 
 @pytest.mark.parametrize(
     "rows, method, classes, units",
-    [(100, "layer", 2, 400), (1600, "layer", 2, 600), (1600, "boost", None, 720)],
+    [(100, "layer", 2, 400), (1600, "layer", 2, 550), (1600, "boost", None, 720)],
 )
 def test_units_if_nobody_says_how_many(rows, method, classes, units):
     rng = np.random.default_rng(0)
