@@ -3,7 +3,7 @@
 `F` are logits (classes) or predictions (squared error). A round draws a few units
 where the gradient changes (`boost_units`), solves a ridge regression of the gradient
 on them, weighted by the curvature, for each output, and adds a part of it to F. Rows
-that were held out say when to stop. All rounds look at the same columns, so their sum
+that were held out say when to stop, by calibrated scores. All rounds look at the same columns, so their sum
 is one hidden layer with one readout.
 
 Shapes: n rows, k units, c outputs.
@@ -155,7 +155,7 @@ class Boosted(NamedTuple):
     Attributes:
         member: `Member` with all units of all rounds.
         held_scores: `(m, c)` scores of the held-out rows.
-        losses: Held-out loss of the start and after each round.
+        losses: Held-out loss of the start and after each round, of calibrated scores.
         rounds: Number of rounds that were kept.
         start: `(c,)` scores before the first round.
         blocks: For each of these rounds the pair units (kernel, bias, pairs), the
