@@ -3,8 +3,8 @@
 `F` are logits (classes) or predictions (squared error). A round draws a few units
 where the gradient changes (`boost_units`), solves a ridge regression of the gradient
 on them, weighted by the curvature, for each output, and adds a part of it to F. Rows
-that were held out say when to stop, by calibrated scores. All rounds look at the same columns, so their sum
-is one hidden layer with one readout.
+that were held out say when to stop, by calibrated scores. All rounds look at the same
+columns, so their sum is one hidden layer with one readout.
 
 Shapes: n rows, k units, c outputs.
 """
