@@ -267,7 +267,8 @@ def depth_costs(runs):
         texts.append(
             f"Depths chosen, Adam takes {geometric(ratios):.1f} times the fit seconds "
             f"of sampling (geometric mean over all tasks; {ratios.mean():.1f} in the "
-            f"arithmetic one, {means:.1f} by mean seconds); depth by depth {each} times."
+            f"arithmetic one, {means:.1f} by mean seconds); for depths of 1 and more "
+            f"{each} times."
         )
     for name in ("sampled", "adam"):
         depths = [f"{name}-{depth}" for depth in DEPTHS]
