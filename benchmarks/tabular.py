@@ -24,8 +24,9 @@ What is fair about it:
 - Everybody has the settings it comes with, the same for all tasks. That favours ours:
   they were found by trying about 45 variants on half of 42 classification tasks (3
   folds), many of which are tasks here. The other half ordered the learners the same
-  way. Some were compared on all tasks here later, in other folds. The defaults of rivals were set by their authors on tasks that we do not know,
-  and tuned rivals would be better than those here.
+  way. Some were compared on all tasks here later, in other folds. The defaults of
+  rivals were set by their authors on tasks that we do not know, and tuned rivals would
+  be better than those here.
 - Log loss has probabilities clipped at 1e-12 and renormalised; `swimnetworks` gives
   labels only, and has none.
 

@@ -304,10 +304,10 @@ TUNED = (
     "tasks here; the order of learners on the other half was the same. Later ones "
     "(numbers of units, the step of boosting, when it stops, the room of a threshold) "
     "were compared on all tasks here, in other folds: expect a little less of ours on "
-    "tables they have never seen. Those of rivals were not tuned here at all. Within a training fold ours choose ridge, "
-    "temperature, rounds and mixture; `swim_fit` its ridge; ridge regression its "
-    "penalty; Adam its epochs, and the networks of the paper's setting their depth, on "
-    "a tenth of the rows."
+    "tables they have never seen. Those of rivals were not tuned here at all. Within a "
+    "training fold ours choose ridge, temperature, rounds and mixture; `swim_fit` its "
+    "ridge; ridge regression its penalty; Adam its epochs, and the networks of "
+    "the paper's setting their depth, on a tenth of the rows."
 )
 
 
