@@ -46,7 +46,7 @@ class _SwimTable(BaseEstimator):
         self,
         method="auto",
         units=None,
-        bags=4,
+        bags=None,
         rounds=120,
         preprocessing="auto",
         categorical_features=None,
@@ -80,7 +80,7 @@ class _SwimTable(BaseEstimator):
             )
         for name, least in (("units", 1), ("bags", 2), ("rounds", 1)):
             value = getattr(self, name)
-            if name == "units" and value is None:
+            if name in ("units", "bags") and value is None:
                 continue
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(
@@ -231,8 +231,9 @@ class SwimClassifier(ClassifierMixin, _SwimTable):
             sampled units beside it, best; with fewer than 20 rows only the layer),
             or `"auto"`: `"boost"` in `fit`, `"layer"` in `partial_fit`.
         units: Units of each of the three groups of the sampled layer, or `None`:
-            400 to 800, by the number of rows, the method and the kind of target.
-        bags: Number of bags of `"boost"`.
+            400 to 720, by the number of rows, the method and the kind of target.
+        bags: Number of bags of `"boost"`, or `None`: 8 for 200 to 600 rows, otherwise
+            4.
         rounds: Most rounds of each bag.
         preprocessing: `"auto"`, or `None`: X has numbers only and is taken as it
             is.
@@ -261,7 +262,7 @@ class SwimClassifier(ClassifierMixin, _SwimTable):
         self,
         method="auto",
         units=None,
-        bags=4,
+        bags=None,
         rounds=120,
         preprocessing="auto",
         categorical_features=None,

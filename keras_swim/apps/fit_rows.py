@@ -12,11 +12,11 @@ from keras_swim.apps.console import say, size
 from keras_swim.apps.stages import timed
 from keras_swim.apps.wording import counted, seconds
 from keras_swim.build.tables import table_model
+from keras_swim.core.table_boost import default_bags
 from keras_swim.core.table_layer import GROUPS, default_units
 from keras_swim.core.table_model import fit_table
 from keras_swim.core.targets import class_weights
 
-_BAGS = 4
 # Rows from which it is worth saying how long it takes.
 _LARGE = 5000
 # Seconds of a fit per 1000 rows, in those of a product of (2000, 600) with itself,
@@ -66,7 +66,8 @@ def fit_rows(training, validation, *, method, class_weight=None, seed=0, stages=
     if class_weight is not None:
         weights = class_weights(training.targets, classes, class_weight)
     _announce(training, classes, method)
-    parts = len(GROUPS) + (_BAGS if method == "boost" else 0)
+    bags = default_bags(len(training))
+    parts = len(GROUPS) + (bags if method == "boost" else 0)
     bar = keras.utils.Progbar(parts, unit_name="part")
     done: list = []
 
@@ -81,7 +82,7 @@ def fit_rows(training, validation, *, method, class_weight=None, seed=0, stages=
             classes=classes,
             sample_weight=weights,
             method=method,
-            bags=_BAGS,
+            bags=bags,
             seed=seed,
             report=advance,
         )
@@ -114,7 +115,8 @@ def _announce(training, classes, method):
     units = default_units(len(training), classes, method == "boost")
     what = f"{len(GROUPS)} groups of {units} units"
     if method == "boost":
-        what = f"{_BAGS} bags of boosted units, and a layer of {what}"
+        bags = default_bags(len(training))
+        what = f"{bags} bags of boosted units, and a layer of {what}"
     say(f"Fitting to {counted(len(training), 'row')}: {what}.")
     if len(training) < _LARGE:
         return

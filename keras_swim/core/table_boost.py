@@ -22,8 +22,25 @@ from keras_swim.core.table_layer import fit_layer
 _SHARES = np.linspace(0.0, 1.0, 11)
 # With fewer rows there is no boosting, only the sampled layer.
 _FEWEST_ROWS = 20
+_BAGS = 4
+# Of few rows a bag cannot spare a quarter; of very few an eighth cannot judge it.
+_BAGS_OF_FEW, _FEW_ROWS = 8, range(200, 600)
 # With more rows than this, the layer's leave-one-out scores are honest enough.
 _MANY_ROWS = 2000
+
+
+def default_bags(rows):
+    """Number of bags if nobody says how many.
+
+    Args:
+        rows: Number of rows.
+
+    Example:
+
+    >>> default_bags(100), default_bags(500), default_bags(5000)
+    (4, 8, 4)
+    """
+    return _BAGS_OF_FEW if rows in _FEW_ROWS else _BAGS
 
 
 class BoostFit(NamedTuple):
@@ -51,7 +68,7 @@ def fit_boost(
     *,
     sample_weight=None,
     settings=None,
-    bags=4,
+    bags=_BAGS,
     classes=True,
     report=None,
     **layer,

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from keras_swim.core.boosting import Boosting
-from keras_swim.core.table_boost import fit_boost
+from keras_swim.core.table_boost import default_bags, fit_boost
 from keras_swim.core.table_columns import VIEWS, TableColumns, learn_columns
 from keras_swim.core.table_layer import GROUPS, default_units, fit_layer
 from keras_swim.core.table_units import total_scores
@@ -71,7 +71,7 @@ def fit_table(
     sample_weight=None,
     method="layer",
     units=None,
-    bags=4,
+    bags=None,
     settings=None,
     preprocess=True,
     seed=None,
@@ -88,7 +88,8 @@ def fit_table(
         method: `"layer"` or `"boost"`.
         units: Units of each group of the sampled layer, or `None`:
             `keras_swim.core.table_layer.default_units`.
-        bags: Number of bags, for `"boost"`.
+        bags: Number of bags, for `"boost"`, or `None`:
+            `keras_swim.core.table_boost.default_bags`.
         settings: `Boosting`, for `"boost"`.
         preprocess: Whether to prepare the columns; otherwise they must be
             numbers and are taken as they are.
@@ -158,7 +159,7 @@ def fit_table(
             rng,
             classes=classes is not None,
             settings=settings or Boosting(),
-            bags=bags,
+            bags=default_bags(len(first)) if bags is None else bags,
             report=report,
             **weights,
             **layer,

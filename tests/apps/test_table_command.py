@@ -93,7 +93,7 @@ def test_fit_says_what_it_finds_and_does(run, tmp_path):
         "Left out: id (300 different texts in 300 rows",
         "Left out: same (the same in all rows).",
         "Classification ('bought' has 2 different texts): no ",
-        "Fitting to 240 rows: 4 bags of boosted units",
+        "Fitting to 240 rows: 8 bags of boosted units",
         "Accuracy on 60 validation rows: 0.",
         "with 95 % confidence), log loss ",
         "Wrote model.keras",

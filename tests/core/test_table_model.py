@@ -292,6 +292,18 @@ def test_one_score_of_two_classes_is_a_readout_of_both():
 
 
 @pytest.mark.parametrize(
+    "rows, given, bags", [(100, None, 4), (300, None, 8), (700, None, 4), (300, 3, 3)]
+)
+def test_bags_if_nobody_says_how_many(rows, given, bags):
+    x = np.random.default_rng(0).normal(size=(rows, 2))
+    options = {"units": 20, "settings": Boosting(rounds=1), "bags": given}
+    model = fit_table(
+        table_of(x), (x[:, 0] > 0).astype(int), classes=2, method="boost", **options
+    )
+    assert len(model.facts["rounds"]) == bags
+
+
+@pytest.mark.parametrize(
     "rows, method, classes, units",
     [(100, "layer", 2, 400), (1600, "layer", 2, 550), (1600, "boost", None, 720)],
 )
