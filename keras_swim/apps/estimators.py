@@ -231,7 +231,7 @@ class SwimClassifier(ClassifierMixin, _SwimTable):
             sampled units beside it, best; with fewer than 20 rows only the layer),
             or `"auto"`: `"boost"` in `fit`, `"layer"` in `partial_fit`.
         units: Units of each of the three groups of the sampled layer, or `None`:
-            400 to 720, by the number of rows, the method and the kind of target.
+            400 to 800, by the number of rows, the method and the kind of target.
         bags: Number of bags of `"boost"`, or `None`: 8 for 200 to 600 rows, otherwise
             4.
         rounds: Most rounds of each bag.

@@ -41,7 +41,7 @@ UNITS = 550
 # Of few rows the penalty leaves few units something to say.
 _SMALL, _SMALL_TABLE = 400, 1500
 # Beside boosted units, two classes need fewer, and numbers gain by more.
-_TWO_CLASSES, _NUMBERS = 400, 720
+_TWO_CLASSES, _NUMBERS = 400, 800
 # With fewer rows than this, honest folds choose and calibrate rather than
 # leave-one-out, which a row's own units flatter.
 _FEW_ROWS = 400

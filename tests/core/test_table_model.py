@@ -305,7 +305,7 @@ def test_bags_if_nobody_says_how_many(rows, given, bags):
 
 @pytest.mark.parametrize(
     "rows, method, classes, units",
-    [(100, "layer", 2, 400), (1600, "layer", 2, 550), (1600, "boost", None, 720)],
+    [(100, "layer", 2, 400), (1600, "layer", 2, 550), (1600, "boost", None, 800)],
 )
 def test_units_if_nobody_says_how_many(rows, method, classes, units):
     rng = np.random.default_rng(0)
