@@ -65,6 +65,8 @@ METHODS = {
     "scaled random tanh": ("scaled", "tanh", "#38761d"),
     "scaled random sin": ("scaled", "sin", "#93c47d"),
 }
+# Runs of one width.
+WHOLE = len(DIMS) * len(LAYERS) * len(METHODS) * len(SEEDS)
 LINES = {1: "-", 2: "--", 3: ":"}
 
 
@@ -251,16 +253,26 @@ def draw(runs, key, label, path):
     figure.savefig(path, dpi=110)
 
 
+def run_counts(runs):
+    """How much of the whole has been run, by width."""
+    done = dict.fromkeys(WIDTHS, 0)
+    for (_, _, _, width), every in runs.items():
+        done[width] = done.get(width, 0) + len(every)
+    return ", ".join(
+        f"{width}: {'all' if count == WHOLE else count}"
+        for width, count in done.items()
+    )
+
+
 def report(runs):
-    counts = sorted({len(every) for every in runs.values()})
-    seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     text = "\n".join(
         [
             "# Sampled networks and random features on a Barron function",
             "",
             "From `python benchmarks/barron.py`, whose head says what was done. "
-            f"Seeds: {seeds}. Machine: {os.cpu_count()} cores, {platform.machine()}, "
-            "no accelerator.",
+            f"Machine: {os.cpu_count()} cores, {platform.machine()}, no accelerator.",
+            "",
+            f"Runs by width, of {WHOLE} ({len(SEEDS)} seeds): {run_counts(runs)}.",
             "",
             "## Relative L2 error on 10000 test points (spread of seeds), over width",
             "",
