@@ -65,8 +65,8 @@ def fit_rows(training, validation, *, method, class_weight=None, seed=0, stages=
     weights = None
     if class_weight is not None:
         weights = class_weights(training.targets, classes, class_weight)
-    _announce(training, classes, method)
     bags = default_bags(len(training))
+    _announce(training, classes, method, bags)
     parts = len(GROUPS) + (bags if method == "boost" else 0)
     bar = keras.utils.Progbar(parts, unit_name="part")
     done: list = []
@@ -110,12 +110,11 @@ def finished(model, scores):
     return softmax(scores, axis=1)
 
 
-def _announce(training, classes, method):
+def _announce(training, classes, method, bags):
     """Says what will be done, and how long it takes where that is long."""
     units = default_units(len(training), classes, method == "boost")
     what = f"{len(GROUPS)} groups of {units} units"
     if method == "boost":
-        bags = default_bags(len(training))
         what = f"{bags} bags of boosted units, and a layer of {what}"
     say(f"Fitting to {counted(len(training), 'row')}: {what}.")
     if len(training) < _LARGE:

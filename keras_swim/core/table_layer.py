@@ -135,10 +135,11 @@ def fit_layer(
         if folds is None:
             found = ridge_left_out(features, wanted, sample_weight)
             if judges is not None:
-                scores_of = honest_scores(
-                    features, wanted, sample_weight, pairs, judges, found.l2
+                found = found._replace(
+                    scores=honest_scores(
+                        features, wanted, sample_weight, pairs, judges, found.l2
+                    )
                 )
-                found = found._replace(scores=scores_of)
         else:
             found = ridge_honest(features, wanted, sample_weight, pairs, folds)
         if one:
