@@ -5,23 +5,32 @@ model up to the first layer that is to be fitted; it is fitted, they go through
 it, and so on.
 """
 
+from dataclasses import replace
+
 from keras_swim.core.targets import side_by_side
 from keras_swim.data.pool import pool_indices, pool_size
 from keras_swim.fit.dataset import forward, ranked
 from keras_swim.fit.options import POOL_STREAM
+from keras_swim.fit.rows import ArrayRows
 from keras_swim.fit.segment import Segment, block_count
 from keras_swim.fit.statistics import set_statistics
 
 
 def sample_hidden(plan, data, options, progress):
-    """Samples every hidden layer of the plan and fills in statistics."""
+    """Samples every hidden layer of the plan and fills in statistics.
+
+    Returns:
+        A `Plan` and a `Dataset` from which later passes can go on: where the pool
+        has all rows, those that begin at the last layer that was fitted, else the
+        given ones.
+    """
     to_do = [
         step for step in plan.trunk if step in plan.sampled or step in plan.statistics
     ]
     title = "sampling layers from pairs" if to_do else "no layers to sample"
     with progress.stage("sampling", title, len(to_do), "layer"):
         if not to_do:
-            return
+            return plan, data
         units = [step.operation.units for step in plan.sampled]
         index = pool_indices(
             data.count,
@@ -50,6 +59,11 @@ def sample_hidden(plan, data, options, progress):
                     depth += 1
                 progress.advance(1)
             pending.append(step)
+    if len(index) < data.count:
+        return plan, data
+    done = [step for step in plan.trunk if step not in pending]
+    further = replace(plan, prefix=plan.prefix + done, trunk=pending, cut=list(values))
+    return further, replace(data, rows=ArrayRows(list(values.values())))
 
 
 def early_statistics(plan, reader, options):

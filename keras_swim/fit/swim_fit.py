@@ -201,15 +201,18 @@ def swim_fit(
                 plan, reader, options, class_weight, progress, cache, augment
             )
             _announce(plan, data, options, progress)
-            sample_hidden(plan, data, options, progress)
+            rest = sample_hidden(plan, data, options, progress)
+            if cache is not None:
+                # An interrupted pass is known by all of its layers and rows.
+                rest = plan, data
             sums, folds = add_up(
-                plan, data, options, progress, None if cache is None else cache.sums
+                *rest, options, progress, None if cache is None else cache.sums
             )
             logs, outputs, states = solve_readouts(
-                plan, data, sums, folds, options, progress
+                *rest, sums, folds, options, progress
             )
             forget_compiled(model)
-            logs.update(training_metrics(model, plan, data, folds, outputs, options))
+            logs.update(training_metrics(model, *rest, folds, outputs, options))
             if validation is not None:
                 total = validation.source.rows
                 with progress.stage("validation", "validating", total):

@@ -6,9 +6,11 @@ import keras
 def product(x, kernel):
     """`x @ kernel` over the last axis of `x`, in the dtype of `x`.
 
-    `keras.ops.matmul` computes float64 tensors in float32 on torch; `einsum` does not.
+    `keras.ops.matmul` computes float64 tensors in float32 on torch; `einsum` does not,
+    but takes almost three times as long on TensorFlow.
     """
-    if keras.backend.standardize_dtype(x.dtype) == "float64":
+    double = keras.backend.standardize_dtype(x.dtype) == "float64"
+    if double and keras.backend.backend() == "torch":
         return keras.ops.einsum("...i,ij->...j", x, kernel)
     return keras.ops.matmul(x, kernel)
 

@@ -106,6 +106,38 @@ def test_readout_is_the_ridge_of_the_features(rng):
     )
 
 
+class CountedRows(keras.layers.Layer):
+    """Passes its inputs on."""
+
+    rows = 0
+
+    def call(self, inputs):
+        self.rows += inputs.shape[0] or 0
+        return inputs
+
+
+def test_rows_that_are_all_in_the_pool_pass_the_hidden_layers_once(rng):
+    x = rng.normal(size=(200, 3)).astype("float32")
+    y = np.sin(x.sum(axis=1, keepdims=True))
+    inputs = keras.Input((3,))
+    scaled = keras.layers.Normalization()(inputs)
+    first = SampledDense(20)(scaled)
+    counted = CountedRows()
+    second = SampledDense(30)(counted(first))
+    # The readout looks at three depths: all must be at hand after sampling.
+    features = keras.layers.Concatenate()([second, first, scaled])
+    model = keras.Model(inputs, keras.layers.Dense(1)(features))
+    counted.rows = 0
+    swim_fit(model, x, y, seed=0, l2=1e-3, verbose=0)
+    assert counted.rows == len(x)
+    phi = keras.Model(inputs, features).predict(x, verbose=0)
+    state = ReadoutState(phi.shape[1], 1)
+    state.update(phi, y)
+    found = solve(state, 1e-3)
+    expected = phi @ found.kernel + found.bias
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-3)
+
+
 def test_same_seed_same_model_whatever_the_batches(digits):
     x, y, *_ = digits
     weights = []
