@@ -58,7 +58,7 @@ class ProductUnits:
         for columns, slopes, offsets in zip(
             self.columns.T, self.slopes.T, self.offsets.T, strict=True
         ):
-            step = _steps(x, columns, slopes, offsets)
+            step = logistic_steps(x, columns, slopes, offsets)
             product = step if product is None else np.multiply(product, step, product)
         return product
 
@@ -147,7 +147,7 @@ def _column_masks(sizes, groups, rng):
     return masks
 
 
-def _steps(x, columns, slopes, offsets):
+def logistic_steps(x, columns, slopes, offsets):
     """`sigmoid(slopes * x[columns] + offsets)`, by way of tanh, which is faster."""
     z = x[columns]
     z *= 0.5 * slopes[:, None]

@@ -40,10 +40,11 @@ class Boosting:
         patience: Rounds without a better held-out loss before it stops.
         step: Share of each round's solution that is added.
         pair_units: Units a round.
-        product_units: The same, or `None`: 16, or 32 for several outputs.
+        product_units: The same, or `None`: those of one tree, `2 ** terms`.
         tries: Candidates for each pair unit.
         subset_sizes, scales: Of pair units, see `SampledDense`.
-        terms: Number of conditions of product units.
+        terms: Number of conditions of product units, or `None`: 4, or 5 for several
+            outputs.
         penalty: Ridge of a round, in rows.
         scoring_rows: Rows on which candidates are compared.
     """
@@ -56,7 +57,7 @@ class Boosting:
     tries: int = 8
     subset_sizes: tuple = (0, 1, 2, 3)
     scales: tuple = (2.0, 4.0)
-    terms: int = 4
+    terms: int | None = None
     penalty: float = 2.0
     scoring_rows: int = 2048
 
@@ -188,8 +189,7 @@ def boost(
     Returns:
         A `Boosted`.
     """
-    if settings.product_units is None:
-        settings = replace(settings, product_units=_product_units(targets.shape[1]))
+    settings = _complete(settings, targets.shape[1])
     n = len(x)
     # In random order any slice of the rows is a sample of them, without copies.
     order = rng.permutation(n)
@@ -212,8 +212,7 @@ def boost(
             _some_rows(n, settings.scoring_rows, rng),
             settings.penalty,
         )
-        block = _draw_block(problem, bins, rng, groups, settings)
-        phi = _across(block, both)
+        block, phi = _draw_block(problem, bins, rng, groups, settings, both)
         readout = settings.step * _solve(phi[:, :n], problem)
         scores += phi.T @ readout.astype("float32")
         blocks.append((*_renumbered(block, order), readout))
@@ -226,9 +225,15 @@ def boost(
     return Boosted(member, held_scores, losses, kept, start, blocks)
 
 
-def _product_units(outputs):
-    # Each tree of 16 looks at one of the outputs.
-    return 16 if outputs == 1 else 32
+def _complete(settings, outputs):
+    """The settings, with what depends on the number of outputs."""
+    terms, count = settings.terms, settings.product_units
+    if terms is None:
+        # A tree for several outputs must part them, too.
+        terms = 4 if outputs == 1 else 5
+    return replace(
+        settings, terms=terms, product_units=2**terms if count is None else count
+    )
 
 
 def _some_rows(n, most, rng):
@@ -240,7 +245,8 @@ def _some_rows(n, most, rng):
     return slice(start, start + most)
 
 
-def _draw_block(problem, bins, rng, groups, settings):
+def _draw_block(problem, bins, rng, groups, settings, x):
+    """The units of a round, and `(k + 1, n)` values at `x`, the intercept last."""
     pair_units = choose_pair_units(
         problem,
         settings.pair_units,
@@ -250,12 +256,18 @@ def _draw_block(problem, bins, rng, groups, settings):
         settings.subset_sizes,
         settings.scales,
     )
+    kernel, bias, _ = pair_units
+    phi = kernel.T @ x
+    phi += bias[:, None]
+    values = [np.tanh(phi, out=phi)]
     products = None
     if bins is not None:
-        products = grow_product_units(
-            problem, bins, settings.product_units, rng, settings.terms, "standard"
+        products, found = grow_product_units(
+            problem, bins, settings.product_units, rng, settings.terms, "standard", x
         )
-    return pair_units, products
+        values.append(found)
+    values.append(np.ones((1, x.shape[1]), "float32"))
+    return (pair_units, products), np.concatenate(values)
 
 
 def _renumbered(block, order):
@@ -264,17 +276,6 @@ def _renumbered(block, order):
     if products is not None:
         products = replace(products, pairs=order[products.pairs])
     return (kernel, bias, order[pairs]), products
-
-
-def _across(block, x):
-    """`(k + 1, n)`: the units of a round and the intercept."""
-    (kernel, bias, _), products = block
-    phi = kernel.T @ x
-    phi += bias[:, None]
-    parts = [np.tanh(phi, out=phi)]
-    if products is not None:
-        parts.append(products.across(x))
-    return np.concatenate([*parts, np.ones((1, x.shape[1]), "float32")])
 
 
 def _solve(phi, problem):

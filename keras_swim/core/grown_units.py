@@ -8,11 +8,12 @@ is what sharp thresholds in a few columns ask for; random steps seldom hit them.
 
 A step stands half way between two neighbouring values. The pair of a unit is the row
 of the least gradient on the other side of its last step, and the row of the largest
-gradient inside: the product is smaller at the first than at the second.
+gradient inside: the product is smaller at the first than at the second. (Of several
+outputs, the first that was drawn says what the gradient is.)
 
 Values are put in at most `_BINS` bins once; sums over bins then give the gains of all
-steps at once (as in LightGBM). Several outputs: each tree looks at one of them, drawn
-in proportion to the squares of its gradient.
+steps at once (as in LightGBM). Of several outputs each tree looks at a few, drawn by
+the squares of their gradients, and adds up what a step gains for each.
 
 Shapes: n rows, d columns, b bins, k units.
 """
@@ -20,14 +21,16 @@ Shapes: n rows, d columns, b bins, k units.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 
-from keras_swim.core.boost_units import ALWAYS, ProductUnits
+from keras_swim.core.boost_units import ALWAYS, ProductUnits, logistic_steps
 
-_BINS = 32
+_BINS = 64
 # Columns that a tree looks at: this share, for trees to differ, and a bounded number.
 _SHARE = 0.5
 _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 64
+# Outputs that a tree looks at.
+_MOST_OUTPUTS = 8
 # A step rises from 2 % to 98 % between two values. If these are closer than this, in
 # standard deviations, it takes more room, as much as the next cut leaves: smooth
 # columns want no cliffs, while in skewed ones most values are close together.
@@ -89,8 +92,8 @@ def _room(cuts):
     return np.maximum(nearest, _SHARPEST)
 
 
-def grow_product_units(problem, bins, count, rng, terms, view):
-    """`ProductUnits`, 2 ** terms from each tree.
+def grow_product_units(problem, bins, count, rng, terms, view, x):
+    """Units, 2 ** terms from each tree, and what they give.
 
     Args:
         problem: `Problem`.
@@ -99,56 +102,100 @@ def grow_product_units(problem, bins, count, rng, terms, view):
         rng: `numpy.random.Generator`.
         terms: Number of steps in a product.
         view: Name of the view.
+        x: `(d, m)` columns to compute the units at.
+
+    Returns:
+        `ProductUnits`, and their values `(k, m)`.
     """
-    trees = [_grow(problem, bins, rng, terms) for _ in range(-(-count // 2**terms))]
-    parts = (np.concatenate(part)[:count] for part in zip(*trees, strict=True))
-    return ProductUnits(view, *parts)
+    parts, values = [], []
+    for _ in range(-(-count // 2**terms)):
+        tree, region, gradient = _grow(problem, bins, rng, terms)
+        steps = _unfolded(tree)
+        pairs = _pairs(steps, problem.x[:, problem.rows], region, gradient)
+        parts.append((*steps, pairs + problem.rows.start))
+        values.append(_products(tree, x))
+    units = (np.concatenate(part)[:count] for part in zip(*parts, strict=True))
+    return ProductUnits(view, *units), np.concatenate(values)[:count]
+
+
+class _Level(NamedTuple):
+    """The steps that cut the regions of one depth of a tree.
+
+    Attributes:
+        columns, slopes, offsets: `(r,)` of the steps, rising to the right.
+        cuts: `(r,)` whether the region is cut at all.
+    """
+
+    columns: np.ndarray
+    slopes: np.ndarray
+    offsets: np.ndarray
+    cuts: np.ndarray
 
 
 def _grow(problem, bins, rng, terms):
-    """Columns, slopes and offsets `(k, t)` and pairs `(k, 2)` of a tree's units."""
-    gradient, curvature = _one_output(problem, rng)
+    """The `_Level`s of a tree, the region of each row, and a gradient of each row."""
+    gradient, curvature = _some_outputs(problem, rng)
     columns = _some_columns(len(bins.codes), rng)
-    codes = bins.codes[columns, problem.rows].astype(np.intp)
+    codes = bins.codes[columns, problem.rows]
     penalty = problem.penalty * len(gradient) / problem.x.shape[1]
     sums = _Sums(codes, gradient, curvature, penalty)
     rows = np.arange(len(gradient))
     region = np.zeros(len(rows), dtype=np.intp)
-    steps = []
+    levels = []
     for term in range(terms):
-        best, better = sums.best_cuts(region, 2**term)
-        column, cut = np.divmod(best, _BINS)
+        column, cut, better = sums.best_cuts(region, 2**term)
         right = (codes[column[region], rows] > cut[region]) & better[region]
         column = columns[column]
         # Where nothing is better, the best cut may be none at all.
-        slope = _STEEPNESS * 2 / np.where(better, bins.gaps[column, cut], 1.0)
-        slope = np.where(better, slope, 0.0)
-        offset = -slope * bins.cuts[column, cut]
-        # The left half, then the right one; a region that nothing gains to cut
-        # stays whole, in both.
-        step = (
-            np.repeat(column, 2),
-            np.stack([-slope, slope], axis=1).ravel(),
-            np.stack([-offset, offset], axis=1).ravel(),
-        )
-        step[2][np.repeat(~better, 2)] = ALWAYS
-        steps = [tuple(np.repeat(part, 2) for part in one) for one in steps] + [step]
+        gaps = np.where(better, bins.gaps[column, cut], np.inf)
+        slope = (_STEEPNESS * 2 / gaps).astype("float32")
+        levels.append(_Level(column, slope, -slope * bins.cuts[column, cut], better))
         region = 2 * region + right
-    parts = [np.stack(part, axis=1) for part in zip(*steps, strict=True)]
-    parts[1:] = [part.astype("float32") for part in parts[1:]]
-    pairs = _pairs(parts, problem.x[:, problem.rows], region, gradient)
-    return *parts, pairs + problem.rows.start
+    return levels, region, gradient[:, 0]
 
 
-def _one_output(problem, rng):
-    gradient = problem.gradient[problem.rows]
-    output = 0
-    if gradient.shape[1] > 1:
-        squares = np.cumsum(np.einsum("nc,nc->c", gradient, gradient, dtype=float))
-        output = np.searchsorted(squares, rng.random() * squares[-1])
-        output = min(int(output), gradient.shape[1] - 1)
-    curvature = problem.curvature[problem.rows]
-    return gradient[:, output].astype(float), curvature[:, output].astype(float)
+def _unfolded(levels):
+    """Columns, slopes and offsets `(k, t)`: all steps of each product.
+
+    The left half of a region is followed by the right one; a region that nothing
+    gains to cut stays whole, in both.
+    """
+    depth = len(levels)
+    parts = []
+    for number, (columns, slopes, offsets, cuts) in enumerate(levels):
+        step = (
+            np.repeat(columns, 2),
+            np.stack([-slopes, slopes], axis=1).ravel(),
+            np.stack([-offsets, offsets], axis=1).ravel(),
+        )
+        step[2][np.repeat(~cuts, 2)] = ALWAYS
+        parts.append([np.repeat(part, 2 ** (depth - 1 - number)) for part in step])
+    return [np.stack(part, axis=1) for part in zip(*parts, strict=True)]
+
+
+def _products(levels, x):
+    """`(k, m)` values of a tree's units: each step is computed once."""
+    values = np.ones((1, x.shape[1]), dtype="float32")
+    for columns, slopes, offsets, cuts in levels:
+        right = logistic_steps(x, columns, slopes, offsets)
+        left = 1.0 - right
+        left[~cuts] = right[~cuts] = 1.0
+        left *= values
+        right *= values
+        values = np.stack([left, right], axis=1).reshape(-1, x.shape[1])
+    return values
+
+
+def _some_outputs(problem, rng):
+    """Gradient and curvature `(n, q)` of a few outputs, as they are drawn."""
+    gradient, curvature = problem.gradient, problem.curvature
+    gradient, curvature = gradient[problem.rows], curvature[problem.rows]
+    if gradient.shape[1] == 1:
+        return gradient, curvature
+    squares = np.einsum("nc,nc->c", gradient, gradient, dtype=float)
+    keys = rng.standard_exponential(len(squares)) / np.maximum(squares, 1e-30)
+    some = np.argsort(keys)[:_MOST_OUTPUTS]
+    return gradient[:, some], curvature[:, some]
 
 
 def _some_columns(d, rng):
@@ -157,33 +204,85 @@ def _some_columns(d, rng):
 
 
 class _Sums:
-    """Sums of gradient and curvature over bins, and the gains of cuts."""
+    """Sums of gradient and curvature over bins, and the gains of cuts.
+
+    Args:
+        codes: `(m, n)` bins of the rows.
+        gradient, curvature: `(n, q)`.
+        penalty: Ridge.
+    """
 
     def __init__(self, codes, gradient, curvature, penalty):
-        m = len(codes)
-        self.keys = codes + _BINS * np.arange(m)[:, None]
-        self.width = m * _BINS
-        self.gradient, self.curvature = np.tile(gradient, m), np.tile(curvature, m)
+        m, n = codes.shape
+        counts = codes.max(axis=1).astype(np.intp) + 1
+        # The bins of all columns stand in a row.
+        self.starts = np.cumsum(counts) - counts
+        self.width = counts.sum()
+        self.column = np.repeat(np.arange(m), counts)
+        self.keys = np.ascontiguousarray(codes.T) + self.starts
+        self.both = np.concatenate([gradient, curvature], axis=1, dtype=float)
         self.penalty = penalty
+        # A matrix that adds up rows: `m` ones in each of its columns.
+        self.ones = np.ones(n * m)
+        self.ends = np.arange(0, n * m + 1, m, dtype=np.int32)
 
     def best_cuts(self, region, regions):
-        """For each region the best of all cuts, and whether it gains anything."""
-        keys = (self.keys + self.width * region).ravel()
-        g, h = (
-            np.bincount(keys, weights, regions * self.width)
-            .reshape(regions, -1, _BINS)
-            .cumsum(axis=2)
-            for weights in (self.gradient, self.curvature)
-        )
-        # All columns have the same rows: the totals are those of the first.
-        g_all, h_all = g[:, :1, -1:], h[:, :1, -1:]
-        rest = h_all - h
-        gains = g**2 / (h + self.penalty) + (g_all - g) ** 2 / (rest + self.penalty)
-        gains[np.minimum(h, rest) < _SMALLEST_CURVATURE] = -1.0
-        gains = gains.reshape(regions, -1)
-        best = gains.argmax(axis=1)
-        whole = (g_all**2 / (h_all + self.penalty)).ravel()
-        return best, gains[np.arange(regions), best] > whole * (1 + 1e-6)
+        """For each region the best of all cuts.
+
+        Args:
+            region: `(n,)` region of each row.
+            regions: Their number r.
+
+        Returns:
+            Column and bin `(r,)` of the cuts, and whether they gain anything.
+        """
+        bins, sums = self._sums(region, regions)
+        edges = np.searchsorted(bins, self.width * np.arange(regions + 1))
+        of_region = np.repeat(np.arange(regions), np.diff(edges))
+        place = bins - self.width * of_region
+        column = self.column[place]
+        # Sums of all bins up to each, in its region and column.
+        sums = sums.cumsum(axis=0)
+        group = column + len(self.starts) * of_region
+        last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
+        lengths = np.diff(last, prepend=-1)
+        total = np.diff(sums[last], axis=0, prepend=0.0)
+        sums -= np.repeat(sums[last] - total, lengths, axis=0)
+        left, total = (part.T.astype("float32", order="C") for part in (sums, total))
+        right = np.repeat(total, lengths, axis=1)
+        right -= left
+        gains = self._gains(left)
+        gains += self._gains(right)
+        q = len(left) // 2
+        least = np.minimum(left[q:].sum(axis=0), right[q:].sum(axis=0))
+        gains[least < _SMALLEST_CURVATURE] = -1.0
+        filled = np.diff(edges) > 0
+        best = np.zeros(regions, dtype=np.intp)
+        for number in np.flatnonzero(filled):
+            low, high = edges[number], edges[number + 1]
+            best[number] = low + gains[low:high].argmax()
+        whole = np.repeat(self._gains(total), lengths)[best]
+        better = filled & (gains[best] > whole * (1 + 1e-6))
+        return column[best], place[best] - self.starts[column[best]], better
+
+    def _sums(self, region, regions):
+        """Numbers of bins in order, and sums `(bins, 2q)` over them."""
+        keys = (self.keys + (self.width * region)[:, None]).ravel()
+        count = regions * self.width
+        bins = np.arange(count)
+        if count > len(keys):
+            # Deep in a tree few bins have rows: the others are left out.
+            bins = np.flatnonzero(np.bincount(keys, minlength=count))
+            number = np.empty(count, dtype=np.int32)
+            number[bins] = np.arange(len(bins))
+            keys = number[keys]
+        parts = self.ones, keys.astype(np.int32, copy=False), self.ends
+        add_up = sparse.csc_array(parts, shape=(len(bins), len(region)))
+        return bins, add_up @ self.both
+
+    def _gains(self, sums):
+        gradient, curvature = np.split(sums, 2)
+        return (gradient**2 / (curvature + self.penalty)).sum(axis=0)
 
 
 def _pairs(parts, x, region, gradient):

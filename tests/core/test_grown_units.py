@@ -17,7 +17,11 @@ def problem_of(x, gradient, rows=None, penalty=1.0):
 def grown(problem, count, terms, seed=0):
     rng = np.random.default_rng(seed)
     bins = find_bins(problem.x)
-    return grow_product_units(problem, bins, count, rng, terms, "standard")
+    units, values = grow_product_units(
+        problem, bins, count, rng, terms, "standard", problem.x
+    )
+    np.testing.assert_allclose(values, units.across(problem.x), atol=1e-6)
+    return units
 
 
 def test_bins_are_those_between_the_cuts():
@@ -30,18 +34,18 @@ def test_bins_are_those_between_the_cuts():
     assert (bins.gaps[1] > 0).sum() == 4
     np.testing.assert_array_equal(bins.cuts[1, :4], [0.5, 1.5, 2.5, 3.5])
     counts = np.bincount(bins.codes[0])
-    assert len(counts) == 32 and counts.min() > 20 and counts.max() < 50
+    assert len(counts) == 64 and counts.min() >= 15 and counts.max() <= 16
 
 
 def test_steps_are_as_sharp_as_the_values_are_close():
     rng = np.random.default_rng(0)
-    even = np.linspace(-2, 2, 1000)
+    even = np.linspace(-4, 4, 1000)
     skewed = np.sort(rng.exponential(size=1000) ** 4)
     x = np.stack([even, (skewed - skewed.mean()) / skewed.std()]).astype("float32")
     bins = find_bins(x)
-    np.testing.assert_allclose(bins.gaps[0, :31], 0.1, atol=1e-6)
+    np.testing.assert_allclose(bins.gaps[0, :63], 0.1, atol=1e-6)
     # Small values are close together, and a step there stays among its neighbours.
-    room, between = bins.gaps[1, :31], np.diff(bins.cuts[1, :31])
+    room, between = bins.gaps[1, :63], np.diff(bins.cuts[1, :63])
     assert room.min() == pytest.approx(1e-3, rel=1e-5) and room.max() >= 0.1
     crowded = room[:-1] < 0.1
     assert crowded.sum() > 10
@@ -71,6 +75,21 @@ def test_the_first_cut_is_the_best_of_all():
     column, cut = max(gains, key=gains.get)
     assert unit.columns[:, 0].tolist() == [column, column]
     np.testing.assert_allclose(-unit.offsets / unit.slopes, cut, rtol=1e-6)
+
+
+def test_several_outputs_add_up_what_a_cut_gains():
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 8, size=(500, 3)).astype("float32")
+    # Each output alone has a best cut of its own; one is good for both.
+    first = 1.0 * (x[:, 0] > 2) + 0.9 * (x[:, 1] > 4)
+    second = 0.9 * (x[:, 1] > 4) - 1.0 * (x[:, 2] > 5)
+    gradient = np.stack([first - first.mean(), second - second.mean()], axis=1)
+    unit = grown(problem_of(x, gradient), 2, terms=1)
+    assert unit.columns[:, 0].tolist() == [1, 1]
+    np.testing.assert_allclose(-unit.offsets / unit.slopes, 4.5, rtol=1e-6)
+    for output, column in enumerate((0, 2)):
+        unit = grown(problem_of(x, gradient[:, output, None]), 2, terms=1)
+        assert unit.columns[:, 0].tolist() == [column, column]
 
 
 def test_an_exact_conjunction_is_found():
@@ -113,6 +132,15 @@ def test_regions_that_nothing_gains_to_cut_stay_whole():
     np.testing.assert_allclose(phi[-1], np.repeat([0.02, 0.98], 4), atol=0.01)
     sides = x[units.pairs, 0]
     np.testing.assert_array_equal(sides, [[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4)
+
+
+def test_one_column_is_cut_again_and_again():
+    rng = np.random.default_rng(7)
+    x = rng.uniform(0, 4, size=(800, 1)).astype("float32")
+    stairs = np.array([0.0, 1.0, 3.0, 4.0])[x[:, 0].astype(int)]
+    units = grown(problem_of(x, (stairs - stairs.mean())[:, None]), 4, terms=2)
+    cuts = np.sort(np.unique((-units.offsets / units.slopes).round(3)))
+    np.testing.assert_allclose(cuts, [1, 2, 3], atol=0.1)
 
 
 @pytest.mark.parametrize("count", [1, 5, 20])

@@ -117,8 +117,9 @@ def test_products_are_found_where_they_pay():
     gradient = both - both.mean()
     curvature = np.ones_like(gradient)
     problem = Problem(x.T.copy(), gradient, curvature, slice(0, 2000), 1.0)
-    units = grow_product_units(problem, find_bins(problem.x), 8, rng, 3, "standard")
-    gains = problem.gains(units.features({"standard": x}).T)
+    bins = find_bins(problem.x)
+    units, values = grow_product_units(problem, bins, 8, rng, 3, "standard", problem.x)
+    gains = problem.gains(values)
     best = units.columns[gains.argmax()][units.slopes[gains.argmax()] != 0]
     assert {2, 4} <= set(best.tolist())
     # No unit of one column can do as well.
