@@ -302,7 +302,7 @@ TUNED = (
     "was chosen on a test fold. That favours ours: their settings were found by trying "
     "about 45 variants on half of 42 classification tasks (3 folds), many of which are "
     "tasks here; the order of learners on the other half was the same. Later ones "
-    "(numbers of units, the step of boosting, when it stops, trees and their thresholds) "
+    "(numbers of units, step of boosting, when it stops, trees and their thresholds) "
     "were compared on all tasks here, in other folds: expect a little less of ours on "
     "tables they have never seen. Those of rivals were not tuned here at all. Within a "
     "training fold ours choose ridge, temperature, rounds and mixture; `swim_fit` its "

@@ -40,7 +40,8 @@ class Boosting:
         patience: Rounds without a better held-out loss before it stops.
         step: Share of each round's solution that is added.
         pair_units: Units a round.
-        product_units: The same, or `None`: those of one tree, `2 ** terms`.
+        product_units: The same, or `None`: those of one tree, `2 ** terms`; of two
+            for five to nine outputs.
         tries: Candidates for each pair unit.
         subset_sizes, scales: Of pair units, see `SampledDense`.
         terms: Number of conditions of product units, or `None`: 4, or 5 for several
@@ -231,9 +232,12 @@ def _complete(settings, outputs):
     if terms is None:
         # A tree for several outputs must part them, too.
         terms = 4 if outputs == 1 else 5
-    return replace(
-        settings, terms=terms, product_units=2**terms if count is None else count
-    )
+    if count is None:
+        # So must it more of them; but each has a system to solve for all units, and
+        # of ten and more that takes too long.
+        trees = 2 if 5 <= outputs < 10 else 1
+        count = trees * 2**terms
+    return replace(settings, terms=terms, product_units=count)
 
 
 def _some_rows(n, most, rng):

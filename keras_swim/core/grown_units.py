@@ -140,7 +140,7 @@ def _grow(problem, bins, rng, terms):
     penalty = problem.penalty * len(gradient) / problem.x.shape[1]
     sums = _Sums(codes, gradient, curvature, penalty)
     rows = np.arange(len(gradient))
-    region = np.zeros(len(rows), dtype=np.intp)
+    region = np.zeros(len(rows), dtype=np.int32)
     levels = []
     for term in range(terms):
         column, cut, better = sums.best_cuts(region, 2**term)
@@ -214,16 +214,15 @@ class _Sums:
 
     def __init__(self, codes, gradient, curvature, penalty):
         m, n = codes.shape
-        counts = codes.max(axis=1).astype(np.intp) + 1
-        # The bins of all columns stand in a row.
-        self.starts = np.cumsum(counts) - counts
-        self.width = counts.sum()
-        self.column = np.repeat(np.arange(m), counts)
-        self.keys = np.ascontiguousarray(codes.T) + self.starts
-        self.both = np.concatenate([gradient, curvature], axis=1, dtype=float)
-        self.penalty = penalty
+        self.shape = m, int(codes.max()) + 1
+        keys = codes.T + self.shape[1] * np.arange(m, dtype=np.int32)
+        self.keys = np.ascontiguousarray(keys)
+        self.both = np.concatenate([gradient, curvature], axis=1)
+        self.penalty = np.float32(penalty)
+        # Adds up bins, faster than `cumsum`.
+        self.up_to = np.triu(np.ones((self.shape[1],) * 2, dtype="float32"))
         # A matrix that adds up rows: `m` ones in each of its columns.
-        self.ones = np.ones(n * m)
+        self.ones = np.ones(n * m, dtype="float32")
         self.ends = np.arange(0, n * m + 1, m, dtype=np.int32)
 
     def best_cuts(self, region, regions):
@@ -236,53 +235,37 @@ class _Sums:
         Returns:
             Column and bin `(r,)` of the cuts, and whether they gain anything.
         """
-        bins, sums = self._sums(region, regions)
-        edges = np.searchsorted(bins, self.width * np.arange(regions + 1))
-        of_region = np.repeat(np.arange(regions), np.diff(edges))
-        place = bins - self.width * of_region
-        column = self.column[place]
-        # Sums of all bins up to each, in its region and column.
-        sums = sums.cumsum(axis=0)
-        group = column + len(self.starts) * of_region
-        last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
-        lengths = np.diff(last, prepend=-1)
-        total = np.diff(sums[last], axis=0, prepend=0.0)
-        sums -= np.repeat(sums[last] - total, lengths, axis=0)
-        left, total = (part.T.astype("float32", order="C") for part in (sums, total))
-        right = np.repeat(total, lengths, axis=1)
-        right -= left
+        columns, bins = self.shape
+        width = columns * bins
+        keys = (self.keys + (width * region)[:, None]).ravel()
+        add_up = sparse.csc_array(
+            (self.ones, keys, self.ends), shape=(regions * width, len(region))
+        )
+        sums = np.ascontiguousarray((add_up @ self.both).T)
+        left = sums.reshape(-1, bins) @ self.up_to
+        left = left.reshape(-1, regions, columns, bins)
+        # All columns have the same rows: the totals are those of the first.
+        total = left[:, :, :1, -1:]
+        right = total - left
         gains = self._gains(left)
         gains += self._gains(right)
-        q = len(left) // 2
-        least = np.minimum(left[q:].sum(axis=0), right[q:].sum(axis=0))
+        least = np.minimum(self._curvature(left), self._curvature(right))
         gains[least < _SMALLEST_CURVATURE] = -1.0
-        filled = np.diff(edges) > 0
-        best = np.zeros(regions, dtype=np.intp)
-        for number in np.flatnonzero(filled):
-            low, high = edges[number], edges[number + 1]
-            best[number] = low + gains[low:high].argmax()
-        whole = np.repeat(self._gains(total), lengths)[best]
-        better = filled & (gains[best] > whole * (1 + 1e-6))
-        return column[best], place[best] - self.starts[column[best]], better
-
-    def _sums(self, region, regions):
-        """Numbers of bins in order, and sums `(bins, 2q)` over them."""
-        keys = (self.keys + (self.width * region)[:, None]).ravel()
-        count = regions * self.width
-        bins = np.arange(count)
-        if count > len(keys):
-            # Deep in a tree few bins have rows: the others are left out.
-            bins = np.flatnonzero(np.bincount(keys, minlength=count))
-            number = np.empty(count, dtype=np.int32)
-            number[bins] = np.arange(len(bins))
-            keys = number[keys]
-        parts = self.ones, keys.astype(np.int32, copy=False), self.ends
-        add_up = sparse.csc_array(parts, shape=(len(bins), len(region)))
-        return bins, add_up @ self.both
+        gains = gains.reshape(regions, width)
+        best = gains.argmax(axis=1)
+        whole = self._gains(total).ravel()
+        better = gains[np.arange(regions), best] > whole * (1 + 1e-6)
+        return *np.divmod(best, bins), better
 
     def _gains(self, sums):
         gradient, curvature = np.split(sums, 2)
-        return (gradient**2 / (curvature + self.penalty)).sum(axis=0)
+        gains = gradient**2
+        gains /= curvature + self.penalty
+        return gains[0] if len(gains) == 1 else gains.sum(axis=0)
+
+    def _curvature(self, sums):
+        curvature = sums[len(sums) // 2 :]
+        return curvature[0] if len(curvature) == 1 else curvature.sum(axis=0)
 
 
 def _pairs(parts, x, region, gradient):
