@@ -1,7 +1,7 @@
 """Sampled networks and random features on a Barron function, as in the paper.
 
-    python benchmarks/barron.py            # roughly 12 hours on 2 cores
-    python benchmarks/barron.py --widths 64 128 256 512 1024 2048    # 3 hours
+    python benchmarks/barron.py            # roughly 11 hours on one core
+    python benchmarks/barron.py --widths 64 128 256 512 1024 2048    # 3.5 hours
     python benchmarks/barron.py --seeds 0 --dims 1 2 10 --widths 64 128 256 512
     python benchmarks/barron.py --report   # table and figures of what is there
 
