@@ -249,7 +249,8 @@ class _Sums:
         right = total - left
         gains = self._gains(left)
         gains += self._gains(right)
-        least = np.minimum(self._curvature(left), self._curvature(right))
+        q = len(left) // 2
+        least = np.minimum(_over_outputs(left[q:]), _over_outputs(right[q:]))
         gains[least < _SMALLEST_CURVATURE] = -1.0
         gains = gains.reshape(regions, width)
         best = gains.argmax(axis=1)
@@ -261,11 +262,12 @@ class _Sums:
         gradient, curvature = np.split(sums, 2)
         gains = gradient**2
         gains /= curvature + self.penalty
-        return gains[0] if len(gains) == 1 else gains.sum(axis=0)
+        return _over_outputs(gains)
 
-    def _curvature(self, sums):
-        curvature = sums[len(sums) // 2 :]
-        return curvature[0] if len(curvature) == 1 else curvature.sum(axis=0)
+
+def _over_outputs(parts):
+    """Their sum; of one output, mostly the case, without a copy."""
+    return parts[0] if len(parts) == 1 else parts.sum(axis=0)
 
 
 def _pairs(parts, x, region, gradient):
