@@ -246,6 +246,11 @@ def solve(state, l2, solver="auto", blocks=None):
     triangle = Triangle(state.units, state.outputs)
     for block in blocks():
         triangle.update(*block)
+    return solve_triangle(triangle, l2, solver)
+
+
+def solve_triangle(triangle, l2, solver):
+    """The `Readout` of the rows in a `Triangle`; `solver` is `"qr"` or `"svd"`."""
     solved = triangle.cut_off(l2) if solver == "svd" else triangle.coefficients(l2)
     return Readout(*solved, l2, solver)
 

@@ -5,6 +5,7 @@ model up to the first layer that is to be fitted; it is fitted, they go through
 it, and so on.
 """
 
+import math
 from dataclasses import replace
 
 from keras_swim.core.targets import side_by_side
@@ -15,14 +16,20 @@ from keras_swim.fit.rows import ArrayRows
 from keras_swim.fit.segment import Segment, block_count
 from keras_swim.fit.statistics import set_statistics
 
+# Features of all rows that are kept, if they take no more.
+_KEPT_BYTES = 512 << 20
 
-def sample_hidden(plan, data, options, progress):
+
+def sample_hidden(plan, data, options, progress, carry=False):
     """Samples every hidden layer of the plan and fills in statistics.
 
+    Args:
+        carry: Whether later passes may go on from where the pool has come to.
+
     Returns:
-        A `Plan` and a `Dataset` from which later passes can go on: where the pool
-        has all rows, those that begin at the last layer that was fitted, else the
-        given ones.
+        A `Plan` and a `Dataset` for later passes: the given ones, or with `carry`,
+        and if the pool has all rows, those that begin at the last layer that was
+        fitted (behind it, if this takes little memory).
     """
     to_do = [
         step for step in plan.trunk if step in plan.sampled or step in plan.statistics
@@ -59,8 +66,11 @@ def sample_hidden(plan, data, options, progress):
                     depth += 1
                 progress.advance(1)
             pending.append(step)
-    if len(index) < data.count:
-        return plan, data
+        if not carry or len(index) < data.count:
+            return plan, data
+        if not options.on_device and _feature_bytes(plan, data) <= _KEPT_BYTES:
+            _advance_pool(plan, pending, [], values, options)
+            pending = []
     done = [step for step in plan.trunk if step not in pending]
     further = replace(plan, prefix=plan.prefix + done, trunk=pending, cut=list(values))
     return further, replace(data, rows=ArrayRows(list(values.values())))
@@ -101,6 +111,19 @@ def _advance_pool(plan, pending, later, values, options):
     for key in list(values):
         if key not in wanted:
             del values[key]
+
+
+def _feature_bytes(plan, data):
+    """What the features of all rows take; infinite where shapes are not known."""
+    total = 0.0
+    for key in {readout.features for readout in plan.readouts}:
+        tensor = plan.graph.tensors[key]
+        if None in tensor.shape[1:]:
+            return math.inf
+        # Half precision becomes float32 on the host.
+        size = 8 if tensor.dtype == "float64" else 4
+        total += math.prod(tensor.shape[1:]) * size
+    return total * data.count
 
 
 def _sample_layer(plan, data, step, values, weight, index, depth, options):

@@ -8,7 +8,7 @@ from keras_swim.core.folds import (
     untouched_units,
 )
 from keras_swim.core.ridge import Fold, choose_l2, held_out_scores
-from keras_swim.core.solvers import factor, solve
+from keras_swim.core.solvers import factor
 from keras_swim.fit.checkpoint import Checkpoint
 from keras_swim.fit.columns import unit_rows
 from keras_swim.fit.dataset import feed
@@ -16,16 +16,18 @@ from keras_swim.fit.metrics import activated, held_out_metrics
 from keras_swim.fit.options import FOLD_STREAM
 from keras_swim.fit.passes import block_targets, feature_rows
 from keras_swim.fit.segment import Segment, block_count
-from keras_swim.fit.sums import DeviceSums, HostSums
+from keras_swim.fit.sums import DeviceSums, HostSums, TriangleSums
 
 
-def add_up(plan, data, options, progress, sums_file=None):
+def add_up(plan, data, options, progress, sums_file=None, keep_state=False):
     """One pass over all rows: the sums of every readout.
 
     Args:
         sums_file: `None`, or where to keep the sums of an unfinished pass.
+        keep_state: Whether the state of all rows will be asked for.
     """
     folds = _folds(plan, data, options)
+    only_solved = not (folds or keep_state or sums_file is not None)
     group = np.full(data.count, -1)
     for number, rows in enumerate(folds):
         group[rows] = number
@@ -45,7 +47,14 @@ def add_up(plan, data, options, progress, sums_file=None):
             features = segment.tensors(feed(plan.graph, plan.cut, arrays))
             if sums is None:
                 sums = [
-                    _make_sums(readout, features[i], data.count, len(folds), options)
+                    _make_sums(
+                        readout,
+                        features[i],
+                        data.count,
+                        len(folds),
+                        only_solved,
+                        options,
+                    )
                     for i, readout in enumerate(plan.readouts)
                 ]
                 if states is not None:
@@ -74,7 +83,8 @@ def solve_readouts(plan, data, sums, folds, options, progress):
 
     Returns:
         The logs; for each readout its outputs on the held-out rows, fold
-        after fold (`None` if no rows were held out); and its state.
+        after fold (`None` if no rows were held out); and its state (`None` if
+        there is none).
     """
     logs, solved, outputs, states = {}, [], [], []
     stage = progress.stage(
@@ -84,19 +94,19 @@ def solve_readouts(plan, data, sums, folds, options, progress):
         for i, readout in enumerate(plan.readouts):
             prefix = plan.log_prefix(readout)
             l2, temperature, held = _choose(plan, data, sums[i], folds, i, options)
-            state = sums[i].whole_state()
-            found = solve(
-                state,
+            found, state = sums[i].solved(
                 l2,
                 options.solver,
                 blocks=lambda i=i: feature_rows(plan, data, i, options),
             )
             kernel, bias = found.kernel, found.bias
             logs[f"{prefix}l2"] = l2
-            # A cut-off of singular values is no penalty to go on with.
-            state.l2 = None if options.solver == "svd" else l2
+            if state is not None:
+                # A cut-off of singular values is no penalty to go on with.
+                state.l2 = None if options.solver == "svd" else l2
+                if temperature is not None:
+                    state.temperature = np.asarray(temperature)
             if temperature is not None:
-                state.temperature = np.asarray(temperature)
                 kernel, bias = readout.calibrate(kernel, bias, temperature)
                 logs[f"{prefix}temperature"] = float(np.mean(temperature))
             logs.update({f"{prefix}cv_{name}": value for name, value in held.items()})
@@ -123,8 +133,10 @@ def _folds(plan, data, options):
     return data.held_out(options.generator(FOLD_STREAM), labels, enough=enough)
 
 
-def _make_sums(readout, features, rows, folds, options):
+def _make_sums(readout, features, rows, folds, only_solved, options):
     units = features.shape[-1]
+    if only_solved and options.solver in ("qr", "svd"):
+        return TriangleSums(units, readout.units)
     rows *= int(np.prod(features.shape[1:-1]))
     if options.on_device and rows > units and options.solver in ("auto", "cholesky"):
         return DeviceSums(units, readout.units, folds, options.sums_dtype)

@@ -1,8 +1,9 @@
 """Adding up features, on the host or on the accelerator.
 
-Both keep one state for every held-out fold and one for all other rows, and the
-features of the held-out rows, so that these can be scored. On an accelerator
-the features never leave it: only the sums do, and the scores of held-out rows.
+`HostSums` and `DeviceSums` keep one state for every held-out fold and one for all
+other rows, and the features of the held-out rows, so that these can be scored. On
+an accelerator the features never leave it: only the sums do, and the scores of
+held-out rows. `TriangleSums` is for fits that neither hold out rows nor keep a state.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import keras
 import numpy as np
 
 from keras_swim.core.readout import ReadoutState
+from keras_swim.core.solvers import solve, solve_triangle
+from keras_swim.core.triangle import Triangle
 from keras_swim.fit.segment import as_array
 
 # Up to this width a few more square matrices are no burden.
@@ -19,7 +22,22 @@ _FEW_UNITS = 2048
 _FEW_ROWS = 0.75
 
 
-class HostSums:
+class _Sums:
+    def whole_state(self):
+        """State of all rows. No fold can be asked for afterwards."""
+        raise NotImplementedError
+
+    def solved(self, l2, solver, blocks):
+        """The `Readout` of all rows, and their state (`None` if there is none).
+
+        Args:
+            l2, solver, blocks: See `keras_swim.core.solvers.solve`.
+        """
+        state = self.whole_state()
+        return solve(state, l2, solver, blocks), state
+
+
+class HostSums(_Sums):
     """Sums in NumPy.
 
     Args:
@@ -90,7 +108,6 @@ class HostSums:
         return merged
 
     def whole_state(self):
-        """State of all rows. No fold can be asked for afterwards."""
         for number in range(len(self.folds)):
             self.rest.merge(self._fold(number))
         return self.rest
@@ -121,7 +138,7 @@ class HostSums:
         )
 
 
-class DeviceSums:
+class DeviceSums(_Sums):
     """Sums in tensors of the backend, wherever these live."""
 
     # They stay on the device until the end.
@@ -176,6 +193,27 @@ class DeviceSums:
         for state in states:
             state.add_to(merged)
         return merged
+
+
+class TriangleSums:
+    """No sums: rows are folded into the triangle that `"qr"` and `"svd"` need.
+
+    So they are read once, and no Gram matrix is made of them.
+    """
+
+    # A triangle is not for a file.
+    states = None
+
+    def __init__(self, units, outputs):
+        self.triangle = Triangle(units, outputs)
+
+    def update(self, features, targets, weight, group):
+        features = as_array(features)
+        features = features.reshape(-1, features.shape[-1])
+        self.triangle.update(features, targets, weight)
+
+    def solved(self, l2, solver, blocks):
+        return solve_triangle(self.triangle, l2, solver), None
 
 
 class _DeviceState:

@@ -201,12 +201,15 @@ def swim_fit(
                 plan, reader, options, class_weight, progress, cache, augment
             )
             _announce(plan, data, options, progress)
-            rest = sample_hidden(plan, data, options, progress)
-            if cache is not None:
-                # An interrupted pass is known by all of its layers and rows.
-                rest = plan, data
+            # An interrupted pass is known by all of its layers and rows, so with
+            # a cache it starts from these.
+            rest = sample_hidden(plan, data, options, progress, carry=cache is None)
             sums, folds = add_up(
-                *rest, options, progress, None if cache is None else cache.sums
+                *rest,
+                options,
+                progress,
+                None if cache is None else cache.sums,
+                keep_state,
             )
             logs, outputs, states = solve_readouts(
                 *rest, sums, folds, options, progress

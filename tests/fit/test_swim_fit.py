@@ -7,6 +7,7 @@ import pytest
 from keras_swim import SampledDense, swim_fit
 from keras_swim.core.readout import ReadoutState
 from keras_swim.core.solvers import solve
+from keras_swim.fit import hidden
 
 
 def classifier(units=300, classes=10, **kwargs):
@@ -136,6 +137,50 @@ def test_rows_that_are_all_in_the_pool_pass_the_hidden_layers_once(rng):
     found = solve(state, 1e-3)
     expected = phi @ found.kernel + found.bias
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-3)
+
+
+def counted_fit(x, y, **options):
+    """Rows that went through the layer behind the sampled ones, and the model."""
+    counted = CountedRows()
+    model = keras.Sequential(
+        [
+            keras.Input((3,), dtype="float64"),
+            SampledDense(20, dtype="float64"),
+            SampledDense(30, dtype="float64"),
+            counted,
+            keras.layers.Dense(1, dtype="float64"),
+        ]
+    )
+    counted.rows = 0
+    swim_fit(model, x, y, seed=0, verbose=0, **options)
+    return counted.rows, model
+
+
+@pytest.mark.parametrize("solver", ["auto", "qr", "svd"])
+def test_small_features_are_computed_once(rng, solver, monkeypatch):
+    x = rng.normal(size=(3000, 3))
+    y = np.sin(x.sum(axis=1, keepdims=True))
+    # So small a penalty has "auto" go back to the rows.
+    rows, model = counted_fit(x, y, solver=solver, l2=1e-14)
+    assert rows == len(x)
+    monkeypatch.setattr(hidden, "_KEPT_BYTES", 0)
+    more, again = counted_fit(x, y, solver=solver, l2=1e-14)
+    # An orthogonal solution without held-out rows takes one pass anyway.
+    assert (more >= 2 * len(x)) == (solver == "auto")
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("solver", ["qr", "svd"])
+def test_keeping_the_state_does_not_change_an_orthogonal_solution(rng, solver):
+    x = rng.normal(size=(500, 3))
+    y = np.sin(x.sum(axis=1, keepdims=True))
+    _, model = counted_fit(x, y, solver=solver, l2=1e-10)
+    _, again = counted_fit(x, y, solver=solver, l2=1e-10, keep_state=True)
+    assert again.history.state.count == len(x)
+    assert model.history.history["l2"] == again.history.history["l2"]
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_same_seed_same_model_whatever_the_batches(digits):
@@ -268,7 +313,7 @@ def test_interrupted_fit_leaves_the_weights_alone(digits, monkeypatch):
         calls.append(args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_swim.fit.solve.solve", interrupt)
+    monkeypatch.setattr("keras_swim.fit.sums.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         swim_fit(model, x, y, seed=1, verbose=0)
     assert calls
