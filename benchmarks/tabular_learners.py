@@ -13,6 +13,8 @@ import numpy as np
 
 WIDTH = 500
 DEPTHS = (1, 2, 3, 4, 5)
+# Networks of several depths that Adam has trained.
+BY_GRADIENT = ("adam", "piped")
 EPOCHS, BATCH, RATE, PATIENCE = 100, 64, 1e-3, 3
 
 
@@ -199,7 +201,26 @@ def adam_model(depth, columns, classes, seed):
     return model
 
 
-def adam(depth, x, y, classes, seed):
+def arrays(x, y):
+    """As most people pass them."""
+    return x, y
+
+
+def pipeline(x, y):
+    """Batches of `tf.data` in a new order each time, without its autotuning.
+
+    At the end of each epoch the autotuning of TensorFlow 2.21 sleeps, for up to as
+    long as the epoch has taken.
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).batch(BATCH)
+    return batches.with_options(options)
+
+
+def adam(depth, batches, x, y, classes, seed):
     import keras
 
     rows, held = held_tenth(y, classes, seed)
@@ -207,12 +228,15 @@ def adam(depth, x, y, classes, seed):
     target = (y - centre) / spread if classes is None else y
     model = adam_model(depth, x.shape[1], classes, seed)
     model.layers[0].adapt(x[rows])
+    training = batches(x[rows], target[rows])
+    if batches is arrays:
+        training = dict(zip(("x", "y"), training, strict=True), batch_size=BATCH)
+    else:
+        training = {"x": training, "shuffle": False}
     history = model.fit(
-        x[rows],
-        target[rows],
-        validation_data=(x[held], target[held]),
+        **training,
+        validation_data=batches(x[held], target[held]),
         epochs=EPOCHS,
-        batch_size=BATCH,
         callbacks=[
             keras.callbacks.EarlyStopping(patience=PATIENCE, restore_best_weights=True)
         ],
@@ -237,7 +261,8 @@ LEARNERS = {
     "swimnetworks": on_matrix(swimnetworks),
     "random": on_matrix(random_features),
     **{f"sampled-{depth}": on_matrix(sampled, depth) for depth in DEPTHS},
-    **{f"adam-{depth}": on_matrix(adam, depth) for depth in DEPTHS},
+    **{f"adam-{depth}": on_matrix(adam, depth, arrays) for depth in DEPTHS},
+    **{f"piped-{depth}": on_matrix(adam, depth, pipeline) for depth in DEPTHS},
 }
 TITLES = {
     "layer": 'ours, method="layer"',
@@ -253,5 +278,7 @@ TITLES = {
     "sampled-nested": f"sampled {WIDTH}, depth chosen",
     **{f"adam-{depth}": f"Adam {depth} x {WIDTH}" for depth in DEPTHS},
     "adam-nested": f"Adam {WIDTH}, depth chosen",
+    **{f"piped-{depth}": f"Adam {depth} x {WIDTH}, pipeline" for depth in DEPTHS},
+    "piped-nested": f"Adam {WIDTH}, pipeline, depth chosen",
 }
 OURS = ("layer", "boost")
