@@ -23,6 +23,8 @@ _FEW_ROWS = 0.75
 
 
 class _Sums:
+    """What can be made one state of all rows, and solved from that."""
+
     def whole_state(self):
         """State of all rows. No fold can be asked for afterwards."""
         raise NotImplementedError
@@ -62,8 +64,7 @@ class HostSums(_Sums):
             weight: `(n,)`.
             group: `(n,)`: the fold that each row is held out with, or -1.
         """
-        features = as_array(features)
-        features = features.reshape(-1, features.shape[-1])
+        features = _flat(features)
         for fold, state in enumerate(self.folds):
             here = np.flatnonzero(group == fold)
             if len(here):
@@ -208,12 +209,17 @@ class TriangleSums:
         self.triangle = Triangle(units, outputs)
 
     def update(self, features, targets, weight, group):
-        features = as_array(features)
-        features = features.reshape(-1, features.shape[-1])
+        features = _flat(features)
         self.triangle.update(features, targets, weight)
 
     def solved(self, l2, solver, blocks):
         return solve_triangle(self.triangle, l2, solver), None
+
+
+def _flat(features):
+    """Array of one row a position."""
+    features = as_array(features)
+    return features.reshape(-1, features.shape[-1])
 
 
 class _DeviceState:
